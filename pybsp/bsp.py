@@ -523,15 +523,18 @@ class BSP:
         of the state are memory of the file, copied where they are written to; one that is an array's `local` is that
         again.
 
-        Another number of processors than saved can go on where all arrays have layouts, the state is equal on all, and
+        Arrays and queues that were made before it may be used after the next `sync`, as ever; where checkpoints are
+        asked for at once.
+
+        Another number of processors than saved, or arrays of other layouts, can go on where all arrays have layouts, the state is equal on all, and
         no message or item is unread: arrays are divided by the layouts that they have here, and the ledger begins anew.
 
         Args:
             default: what the program begins with; anything.
 
         Raises:
-            CheckpointError: none of the checkpoints that there are can be used; of another program, or of another p
-                where something does not say how it is laid out.
+            CheckpointError: none of the checkpoints that there are can be used; of another program, or of another p or
+                layout where something does not say how it is laid out.
             UsageError: called twice, inside of a part, with something sent, or a collective under way.
 
         BSP cost: none; the file is read.

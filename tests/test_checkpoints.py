@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import mmap
@@ -29,7 +30,8 @@ from pybsp import cli, collectives
 from pybsp.benchmarks.reliability import intervals, kills, random_program
 from pybsp.checkpoints import asked, notice, record, restarts
 from pybsp.checkpoints.due import Every, daly, expected, parse
-from pybsp.checkpoints.part import checksum, read, write
+from pybsp.checkpoints.folder import Folder, lock
+from pybsp.checkpoints.part import checksum, copy, read, write
 from pybsp.checkpoints.plain import StateDecoder, StateEncoder
 from pybsp.checkpoints.saver import ENDED
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
@@ -126,6 +128,35 @@ def test_plain_states_come_back_without_a_pickle(state: Any) -> None:
     if isinstance(state, dict) and "F" in state:
         assert found["F"].flags.f_contiguous
         assert found["zero"].shape == (0, 3)
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (1, 2, 0)], ids=str)
+def test_an_array_keeps_its_order_in_memory(axes: tuple[int, ...]) -> None:
+    """Sums go along memory: another order has other last bits."""
+    array = np.random.default_rng(0).random((5, 6, 7)).transpose(axes)
+    found, same, after = round_trip([array, array, (1, 2)])
+    assert np.array_equal(found, array)
+    assert found.strides == array.strides
+    assert found is same
+    assert after == (1, 2)
+    found[:] = 0
+
+
+def test_a_record_that_comes_back_may_be_written_to() -> None:
+    found = round_trip(np.zeros(2, "i4,f8")[1])
+    found["f0"] += 1
+    assert found.tolist() == (1, 0.0)
+
+
+def test_dtypes_that_a_description_has_no_words_for_come_back_in_a_pickle() -> None:
+    turned = np.zeros(4, [("a", "i4"), ("b", "i2")])[["b", "a"]]
+    over = np.zeros(3, np.dtype({"names": ["a", "b"], "formats": ["i4", "i2"], "offsets": [0, 2]}))
+    told = np.zeros(2, np.dtype("f8", metadata={"unit": "m"}))
+    for state in (turned, over, told):
+        found = round_trip({"state": state})["state"]
+        assert found.dtype == state.dtype
+        assert found.tolist() == state.tolist()
+    assert round_trip(told).dtype.metadata == {"unit": "m"}
 
 
 def test_an_int_has_as_many_digits_as_it_likes() -> None:
@@ -542,6 +573,79 @@ def test_a_checkpoint_that_cannot_be_written_is_lost_and_the_program_goes_on(
     assert (folder / "run-0" / "000006" / "manifest.json").exists()
 
 
+def test_a_folder_that_is_named_twice_is_one(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    for other in (tmp_path / "folder", tmp_path / "link", tmp_path / "." / "link"):
+        for steps in (2, 4):
+            ended = pybsp.simulate(stepping, steps, p=2, checkpoint=[tmp_path / "folder", other], every=1)
+            assert ended.results == [steps, steps]
+    part = next((tmp_path / "folder").rglob("0.part"))
+    (tmp_path / "other").hardlink_to(part)
+    before = part.read_bytes()
+    copy(part, tmp_path / "other")
+    assert part.read_bytes() == before != b""
+
+
+def stepping(bsp: pybsp.BSP, steps: int) -> int:
+    """As many supersteps, each with a checkpoint."""
+    state: int = bsp.restore(0)
+    for step in range(state, steps):
+        bsp.sync()
+        bsp.checkpoint(step + 1)
+        state += 1
+    return state
+
+
+def test_what_is_lost_leaves_its_room_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a disk without room for the names of jobs keeps no run from its end."""
+    real, full = write, [True]
+
+    def writes(path: Path, *what: Any) -> Any:
+        written = real(path, *what)
+        if full[0] and path.name == "1.part":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return written
+
+    monkeypatch.setattr("pybsp.checkpoints.saver.write", writes)
+    folder = tmp_path / "folder"
+
+    def main(bsp: pybsp.BSP) -> Any:
+        stepping(bsp, 3)
+        return sorted(one.name for one in (folder / "run-0").iterdir())
+
+    # The last one is begun, and done with when the run ends.
+    assert pybsp.simulate(main, p=2, checkpoint=folder, every=1).results[0] == ["000003", "jobs"]
+    assert [one.name for one in (folder / "run-0").iterdir()] == ["jobs"]
+    fsync = os.fsync
+
+    def refuses(descriptor: int) -> None:
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith("jobs"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refuses)
+    full[0] = False
+    assert pybsp.simulate(stepping, 3, p=2, checkpoint=again(folder), every=1).results == [3, 3]
+
+
+def test_the_good_one_stays_beside_a_damaged_one_until_there_are_enough(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    pybsp.simulate(stepping, 6, p=2, checkpoint=folder, every=1)
+    damaged(folder / "run-0" / "000006" / "manifest.json", "superstep", "suferstep")
+    folder = again(folder)
+    pybsp.simulate(stepping, 6, p=2, checkpoint=folder, every=1)
+    assert [number for number in Folder(folder, 0).counted() if number < 7] == [5]
+    (folder / "run-0" / "\u00b2").mkdir()  # no number
+    (folder / "run-0" / "jobs").write_bytes(b"\xff\xfe")
+    assert pybsp.simulate(stepping, 8, p=2, checkpoint=again(folder), every=1).results == [8, 8]
+
+
+def test_a_lock_that_is_no_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "lock").mkdir()
+    with pytest.raises(pybsp.CheckpointError, match=f"{tmp_path}/lock: expected a file that can be written"):
+        lock(tmp_path, 0)
+
+
 def test_the_nearest_folder_that_has_it_whole_is_read(tmp_path: Path) -> None:
     def main(bsp: pybsp.BSP, supersteps: int) -> int:
         state: int = bsp.restore(0)
@@ -760,6 +864,26 @@ def test_another_number_of_processors_takes_up_what_has_a_layout(tmp_path: Path,
     assert len(found.ledger) == 4  # its own alone
 
 
+def test_another_layout_takes_up_what_was_saved_in_one(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP, layout: Callable[[int, int], Layout], equal: bool = True) -> Any:
+        x = bsp.array(layout(9, bsp.p), dtype=np.int64)
+        (own,) = x.layout.part(bsp.pid)
+        x.local[:] = -1
+        state = bsp.restore(0 if equal else bsp.pid)
+        bsp.sync()
+        found = x.local.tolist() == np.arange(9)[own].tolist()
+        x.local[:] = np.arange(9)[own]
+        bsp.sync()
+        bsp.checkpoint(state)
+        return found
+
+    pybsp.simulate(main, Block, p=2, checkpoint=tmp_path / "a", every=1)
+    assert pybsp.simulate(main, Cyclic, p=2, checkpoint=again(tmp_path / "a"), every=1).results == [True, True]
+    pybsp.simulate(main, Block, False, p=2, checkpoint=tmp_path / "b", every=1)
+    with pytest.raises(pybsp.CheckpointError, match="its arrays have been saved in other layouts: expected a state"):
+        pybsp.simulate(main, Cyclic, False, p=2, checkpoint=again(tmp_path / "b"), every=1)
+
+
 UNLIKE = {
     "an array": r"expected arrays with a layout, .*, got array of float64, shape \(2,\) without one",
     "items": "expected queues without items, got some in queue of int64",
@@ -852,8 +976,9 @@ def test_a_job_is_started_again_while_it_gets_further(tmp_path: Path) -> None:
 
     assert ended(5, 9, 137, 1, 9, 0) == 0
     assert ended(2, 9, 9, 9) == 9
+    assert ended(5, 11, 11, 6, 0) == 0, "crashes are signals, as MPICH says them too"
     assert ended(5, 3, 4) == 3, "the first error, where it gets no further"
-    assert ended(5, 3, (4, "000001"), (5, "000002"), 6) == 5, "the first since the last checkpoint"
+    assert ended(5, 3, (4, "000001"), (5, "000002"), 70) == 5, "the first since the last checkpoint"
     assert ended(5, ENDED) == ENDED
     assert restarts.until_done(job(1), lambda: True, [tmp_path], 5) == 1
 

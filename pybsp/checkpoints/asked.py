@@ -56,8 +56,13 @@ def given(operation: str, checkpoint: Any, every: Any) -> tuple[Sequence[str] | 
             f"{operation}: argument checkpoint: expected a folder, or two (one of each host, and one that all see), "
             f"got {checkpoint!r}"
         )
-    folders = None if checkpoint is None else tuple(os.path.abspath(one) for one in checkpoint)
+    folders = None if checkpoint is None else _places(checkpoint)
     return folders, None if every is None else parse(operation, every)
+
+
+def _places(folders: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    """The folders, from the root on, each once: links may lead two names to one, whose parts would be copied to it."""
+    return tuple({os.path.realpath(one): os.path.abspath(one) for one in reversed(folders)}.values())[::-1]
 
 
 def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None) -> CheckpointOptions | None:
@@ -67,7 +72,7 @@ def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None)
         UsageError: a variable that says nothing that is known.
     """
     if checkpoint is None:
-        checkpoint = [os.path.abspath(one) for one in settings.text(settings.CHECKPOINT).split(os.pathsep) if one]
+        checkpoint = _places([one for one in settings.text(settings.CHECKPOINT).split(os.pathsep) if one])
         if len(checkpoint) > 2:
             raise UsageError(
                 f"{settings.CHECKPOINT}: expected one folder, or two with a colon between, got {checkpoint}"

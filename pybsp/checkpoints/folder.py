@@ -12,6 +12,7 @@ may have checkpoints of jobs with another shared folder, which are known by thes
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -28,6 +29,7 @@ from ..files import replacing
 from .part import SavedPart, Written, read, sync
 
 FORMAT, VERSION = "pybsp-checkpoint", 1
+FULL = (errno.ENOSPC, errno.EDQUOT)  # there is no room
 
 
 class Manifest(NamedTuple):
@@ -79,18 +81,23 @@ class Folder:
     def begin_job(self) -> Sequence[str]:
         """Another job goes on here, with an id of its own; those of all, its own the last.
 
+        Where the disk is full its id is not written: what it saves in folders of its hosts is no later job's.
+
         Raises:
             CheckpointError: it cannot be written.
         """
         path, own = self.path / "jobs", os.urandom(8).hex()
+        before: list[str] = []
         try:
-            with path.open("a+") as file:
+            with path.open("a+", encoding="ascii", errors="replace") as file:
                 file.seek(0)
                 before = file.read().split()
                 file.write(f"\n{own}")
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
+            if error.errno in FULL:
+                return [*before, own]
             raise CheckpointError(
                 f"bsp.restore: {path}: expected a file that can be written, got: {error.strerror or error}; make room, "
                 "or name another folder"
@@ -110,7 +117,7 @@ class Folder:
     def numbers(self) -> list[int]:
         """All that were begun, ascending."""
         with suppress(OSError):
-            return sorted(int(name) for name in os.listdir(self.path) if name.isdigit())
+            return sorted(int(name) for name in os.listdir(self.path) if name.isascii() and name.isdigit())
         return []
 
     def counted(self) -> list[int]:
@@ -180,9 +187,9 @@ class Folder:
             raise CheckpointError(f"{self.place(number)}: it has no part of processor {pid}")
         return read(self.part(number, pid), parts[pid])
 
-    def prune(self, keep: int) -> None:
-        """Take away all but the last ones that count, and what was begun before those."""
-        counted = self.counted()[-keep:]
+    def prune(self, keep: int, damaged: Container[int] = ()) -> None:
+        """Take away all but the last ones that count and are not damaged, and what was begun before those."""
+        counted = [number for number in self.counted() if number not in damaged][-keep:]
         self.remove(number for number in self.numbers() if counted and number < counted[-1] and number not in counted)
 
 
@@ -199,7 +206,13 @@ def lock(root: Path, wait: float, host: str = "") -> None:
     path = root / (f"lock-{host}" if host else "lock")
     if path in _locks:
         return
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise CheckpointError(
+            f"{path}: expected a file that can be written, got: {error.strerror or error}; remove it, or name another "
+            "folder"
+        ) from None
     until = time.monotonic() + wait
     while path not in _locks:
         try:

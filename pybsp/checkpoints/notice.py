@@ -98,14 +98,16 @@ class NoticeFile:
     def remove(self) -> None:
         """The job has ended."""
         if self.path is not None:
-            self.path.unlink(missing_ok=True)
+            with suppress(OSError):  # it is not there, or nor is its folder
+                self.path.unlink()
 
     def remove_others(self) -> None:
         """Take away what jobs have left that used the folder before, and were killed."""
         if self.path is not None:
             for other in self.path.parent.glob("end-*"):
                 if other != self.path:
-                    other.unlink(missing_ok=True)
+                    with suppress(OSError):
+                        other.unlink()
 
 
 def new_file(folder: Path) -> Path:

@@ -110,13 +110,17 @@ def sync(path: Path) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a file, and have the copy on disk.
+    """Copy a file, and have the copy on disk; one that is the file itself is left as it is.
 
     Raises:
         OSError: it cannot be.
     """
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with source.open("rb", buffering=0) as file, open(descriptor, "wb", buffering=0) as out:
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb", buffering=0) as out, source.open("rb", buffering=0) as file:
+        if os.path.sameopenfile(file.fileno(), out.fileno()):
+            os.fsync(out.fileno())
+            return
+        out.truncate()
         size = at = os.fstat(file.fileno()).st_size
         while at > 0:
             sent = os.sendfile(out.fileno(), file.fileno(), None, min(at, 1 << 24))

@@ -16,6 +16,7 @@ import math
 import pickle
 import random
 import struct
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -131,6 +132,11 @@ class StateEncoder:
     def _array(self, value: NDArray[Any]) -> Tree:
         if id(value) in self._known:
             return {"": "registered", "number": self._known[id(value)]}
+        axes = np.argsort([-abs(stride) for stride in value.strides], kind="stable")
+        if not (value.flags.forc or np.array_equal(axes, range(value.ndim))):
+            turned = value.transpose(axes)
+            if turned.flags.c_contiguous:  # sums go along memory
+                return {"": "permuted", "axes": np.argsort(axes).tolist(), "array": self._array(turned)}
         dtype = _dtype_text(value.dtype)  # raises where it has objects, whose bytes say nothing
         order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
         data = value if order == "F" else np.ascontiguousarray(value)
@@ -270,6 +276,10 @@ class StateDecoder:
         self._seen.append(found)
         return found
 
+    def _permuted(self, tree: Tree) -> NDArray[Any]:
+        found = self._seen[-1] = self._array(tree["array"]).transpose(tree["axes"])
+        return found
+
     def _registered(self, tree: Tree) -> NDArray[Any]:
         found: NDArray[Any] = self._known[tree["number"]]
         self._seen.append(found)
@@ -279,7 +289,7 @@ class StateDecoder:
         dtype = _dtype_of(tree["dtype"])
         if not dtype.itemsize:
             return dtype.type()  # an empty text, which numpy does not read from a buffer
-        return np.frombuffer(base64.b64decode(tree["base64"]), dtype)[0]
+        return np.frombuffer(base64.b64decode(tree["base64"]), dtype).copy()[0]  # a record may be written to
 
     def _dtype(self, tree: Tree) -> np.dtype[Any]:
         return _dtype_of(tree["dtype"])
@@ -328,6 +338,7 @@ _DECODERS: Final[Mapping[str, Callable[[StateDecoder, Tree], Any]]] = {
     "tuple": StateDecoder._tuple,
     "dict": StateDecoder._dict,
     "array": StateDecoder._array,
+    "permuted": StateDecoder._permuted,
     "registered": StateDecoder._registered,
     "number": StateDecoder._number,
     "dtype": StateDecoder._dtype,
@@ -344,7 +355,12 @@ def _dtype_text(dtype: np.dtype[Any]) -> str:
     """A dtype in words, as a .npy file has it."""
     if dtype.hasobject or dtype.subdtype is not None:
         raise _NotPlainError
-    text = repr(dtype_to_descr(dtype))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of metadata, which a description has not
+            text = repr(dtype_to_descr(dtype))
+    except (ValueError, UserWarning):  # fields overlap, or are in another order in memory
+        raise _NotPlainError from None
     if _dtype_of(text) != dtype:
         raise _NotPlainError
     return text

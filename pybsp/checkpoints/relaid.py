@@ -1,4 +1,4 @@
-"""A checkpoint that another number of processors has saved, where what is in it says how it is laid out.
+"""A checkpoint of another number of processors, or of other layouts, where what is in it says how it is laid out.
 
 Arrays with a layout are divided anew; a state that is equal on all processors is everybody's. The ledger begins anew:
 what supersteps of another number of processors cost is no cost of this machine.
@@ -23,11 +23,24 @@ if TYPE_CHECKING:
     from ..superstep import SuperstepEngine
 
 
+def laid_out_alike(things: Registered, part: SavedPart) -> bool:
+    """Whether the arrays that have a layout have that which they were saved with."""
+    saved = part.tree["registered"]
+    return all(
+        of_saved(entry[2]) == one.layout
+        for one, entry in zip(things, saved, strict=False)
+        if isinstance(one, GlobalArray) and len(entry) > 2
+    )
+
+
 def obstacle(engine: SuperstepEngine, things: Registered, parts: Sequence[SavedPart]) -> str:
     """What does not say how it is laid out, "" where all does; all processors find the same."""
     wrong = _missing(things, [part.tree for part in parts], parts)
     place = Path(parts[0].name).parent
-    return wrong and f"{place}: {len(parts)} processors have saved it, and {engine.p} are to go on: {wrong}"
+    how = f"{len(parts)} processors have saved it, and {engine.p} are to go on"
+    if len(parts) == engine.p:
+        how = "its arrays have been saved in other layouts"
+    return wrong and f"{place}: {how}: {wrong}"
 
 
 def _missing(things: Registered, trees: Sequence[Tree], parts: Sequence[SavedPart]) -> str:

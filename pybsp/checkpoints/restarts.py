@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from .saver import ENDED
+
+# What ends ranks that are killed, or that crash, by number: from 6 on, as programs end with small ones of their own.
+SIGNALS = frozenset((signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM))
 
 
 def counted(folders: Sequence[Path]) -> frozenset[str]:
@@ -53,7 +57,7 @@ def until_done(job: Callable[[], int], stopped: Callable[[], bool], folders: Seq
 
 def killed(status: int) -> bool:
     """Whether a launcher's status says that a signal has ended a rank: 128 and more, or, of MPICH, its number."""
-    return status > 128 or status in (9, 15)
+    return status > 128 or status in SIGNALS
 
 
 def _print(text: str) -> None:

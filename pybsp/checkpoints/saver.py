@@ -91,12 +91,14 @@ class Writing:
     Attributes:
         done: the folders that are done with, in their order.
         committed: folders in which all know how it has ended.
+        lost: those of them in which it is lost.
     """
 
     def __init__(self, number: int, superstep: int, outcome: PartOutcome) -> None:
         self.number, self.superstep = number, superstep
         self.done: list[PartOutcome] = []
         self.committed = 0
+        self.lost: list[int] = []
         self.thread: threading.Thread | None = None
         self._first = outcome
 
@@ -171,6 +173,7 @@ class Saver(Saving):
         "_cost",
         "_counted",
         "_counts",
+        "_damaged",
         "_due_at",
         "_engine",
         "_every",
@@ -208,6 +211,7 @@ class Saver(Saving):
         self._jobs: Sequence[str] = ()  # that have gone on in the shared folder; this one is the last
         self._things: list[Any] | None = None  # that are registered when the program begins; None before `restore`
         self._number, self._notice = 0, False
+        self._damaged: set[int] = set()  # checkpoints that this job could not go on from
         self._counted: Path | None = None  # the last checkpoint that counts, in the farthest folder that has it
         path = settings.text(settings.NOTICE)
         self.notices = NoticeFile(Path(path) if path else None)
@@ -360,18 +364,20 @@ class Saver(Saving):
             outcomes = [one.done[number] for one in reports]
             folder = self._folders[number]
             wrong = next((one.error for one in outcomes if one.error), "")
-            if not wrong and (pid == 0 if number == last else pid == self._hosts.index(self._host)):
+            if not wrong and self._sees_to(number):
                 try:
                     manifest = Manifest(
                         self._program, self._jobs[-1], writing.superstep, [one.written for one in outcomes]
                     )
                     folder.commit(writing.number, manifest)
-                    folder.prune(self._keep)
+                    folder.prune(self._keep, self._damaged)
                 except OSError as error:
                     wrong = f"{folder.place(writing.number)}: {error.strerror or error}"
             wrong = next(filter(None, self._exchange(wrong, "called bsp.checkpoint()")), "")
-            if wrong and pid == 0:
-                _print(f"this checkpoint is lost: {wrong}; what was saved before stays")
+            if wrong:
+                writing.lost.append(number)
+                if pid == 0:
+                    _print(f"this checkpoint is lost: {wrong}; what was saved before stays")
             if number == 0:
                 self._cost = max(one.blocked for one in outcomes)
             place = folder.place(writing.number)
@@ -383,6 +389,16 @@ class Saver(Saving):
         writing.committed = ready
         if ready > last:
             self._writing = None
+            # Now, since all have copied what they were to copy from the nearest: the next one needs the room.
+            for number in writing.lost:
+                if self._sees_to(number):
+                    self._folders[number].remove([writing.number])
+
+    def _sees_to(self, number: int) -> bool:
+        """Whether this processor is the one that writes manifests in a folder, and removes checkpoints."""
+        if number == len(self._folders) - 1:
+            return self._engine.pid == 0
+        return self._engine.pid == self._hosts.index(self._host)
 
     def _end(self) -> None:
         """All have saved, as the job is to end: it does."""
@@ -502,6 +518,7 @@ class Saver(Saving):
                 self._counted = self._folders[-1].place(number)
                 return part
             damaged.append(complaints[0])
+            self._damaged.add(number)
         if not damaged:
             return None
         raise CheckpointError(f"bsp.restore: no checkpoint can be used: {'; '.join(damaged)}; {self._begin_anew()}")
@@ -520,11 +537,13 @@ class Saver(Saving):
                 if manifest.program != self._program:
                     raise RefusedError(f"{folder.place(number)}: it is of {manifest.program}, not of {self._program}")
                 if len(manifest.parts) == self._engine.p:
-                    return folder.read(number, self._engine.pid)
+                    own = folder.read(number, self._engine.pid)
+                    if relaid.laid_out_alike(self._things or (), own):
+                        return own
                 if self._recorder is not None:
                     raise RefusedError(
                         f"{folder.place(number)}: {len(manifest.parts)} processors have saved it, and {self._engine.p} "
-                        "are to go on: expected as many where a processor is recorded"
+                        "are to go on: expected as many, and arrays of the same layouts, where a processor is recorded"
                     )
                 parts = [folder.read(number, pid) for pid in range(len(manifest.parts))]
                 if wrong := relaid.obstacle(self._engine, self._things or (), parts):
