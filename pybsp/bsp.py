@@ -526,8 +526,9 @@ class BSP:
         Arrays and queues that were made before it may be used after the next `sync`, as ever; where checkpoints are
         asked for at once.
 
-        Another number of processors than saved, or arrays of other layouts, can go on where all arrays have layouts, the state is equal on all, and
-        no message or item is unread: arrays are divided by the layouts that they have here, and the ledger begins anew.
+        Another number of processors than saved, or arrays of other layouts, can go on where all arrays have layouts,
+        the state is equal on all, and no message or item is unread: arrays are divided by the layouts that they have
+        here, and the ledger begins anew.
 
         Args:
             default: what the program begins with; anything.
