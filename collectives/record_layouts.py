@@ -30,22 +30,29 @@ INT_END = 1 << 63
 Array = NDArray[Any]
 
 
+def write_number(part: memoryview, at: int, sign: int, value: Any) -> bool:
+    """Write the record of a number that has a layout of its own; whether it is one."""
+    kind = type(value)
+    if kind is float:
+        FLOATS.pack_into(part, at, sign, FLOAT, value)
+    elif kind is np.float64:
+        FLOATS.pack_into(part, at, sign, FLOAT64, value)
+    elif kind is int and -INT_END <= value < INT_END:
+        INTS.pack_into(part, at, sign, INT, value)
+    elif kind is np.int64:
+        INTS.pack_into(part, at, sign, INT64, int(value))
+    else:
+        return False
+    return True
+
+
 def show(shown: Shown, at: int, mine: int, value: Any, name: str) -> None:
     """Write a number's record.
 
     Raises:
         UsageError: an int of more bytes than a record has.
     """
-    kind = type(value)
-    if kind is float:
-        FLOATS.pack_into(shown.mine, at, mine, FLOAT, value)
-    elif kind is np.float64:
-        FLOATS.pack_into(shown.mine, at, mine, FLOAT64, value)
-    elif kind is int and -INT_END <= value < INT_END:
-        INTS.pack_into(shown.mine, at, mine, INT, value)
-    elif kind is np.int64:
-        INTS.pack_into(shown.mine, at, mine, INT64, int(value))
-    else:
+    if not write_number(shown.mine, at, mine, value):
         text = pickle.dumps(value, 5)
         if len(text) > shown.most - HEAD.size:
             raise UsageError(

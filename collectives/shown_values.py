@@ -20,13 +20,9 @@ from .record_layouts import (
     DESCRIBED,
     DESCRIPTION,
     FLOAT,
-    FLOAT64,
     FLOATS,
     FORMS,
     HEAD,
-    INT,
-    INT64,
-    INTS,
     KIND_BITS,
     KIND_MASK,
     NOTHING,
@@ -34,11 +30,11 @@ from .record_layouts import (
     SHAPES,
     Array,
     read,
+    write_number,
 )
 
 LONG = -1  # instead of words: it has no room in a record, or is no array that can be described
 _WORD = Struct("=q")
-_INT_END = 1 << 63
 
 
 class ShownValues:
@@ -93,15 +89,7 @@ class ShownValues:
         mine, words, size = self._mine, 1, FLOATS.size
         if size > room:
             return LONG, 0
-        if kind is float:
-            FLOATS.pack_into(mine, at, sign, FLOAT, payload)
-        elif kind is np.float64:
-            FLOATS.pack_into(mine, at, sign, FLOAT64, payload)
-        elif kind is int and -_INT_END <= payload < _INT_END:
-            INTS.pack_into(mine, at, sign, INT, payload)
-        elif kind is np.int64:
-            INTS.pack_into(mine, at, sign, INT64, int(payload))
-        else:
+        if not write_number(mine, at, sign, payload):
             # What is pickled already, or another number.
             code, text = (BYTES, payload) if kind is bytes else (PICKLE, pickle.dumps(payload, 5))
             size = HEAD.size + len(text)

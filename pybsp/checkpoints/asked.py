@@ -61,8 +61,9 @@ def given(operation: str, checkpoint: Any, every: Any) -> tuple[Sequence[str] | 
 
 
 def _places(folders: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
-    """The folders, from the root on, each once: links may lead two names to one, whose parts would be copied to it."""
-    return tuple({os.path.realpath(one): os.path.abspath(one) for one in reversed(folders)}.values())[::-1]
+    """The folders, from the root on; two names of one, as by a link, are one: no part is copied onto itself."""
+    places = tuple(os.path.abspath(one) for one in folders)
+    return places[:1] if len({os.path.realpath(one) for one in places}) == 1 else places
 
 
 def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None) -> CheckpointOptions | None:

@@ -132,8 +132,8 @@ class StateEncoder:
     def _array(self, value: NDArray[Any]) -> Tree:
         if id(value) in self._known:
             return {"": "registered", "number": self._known[id(value)]}
-        axes = np.argsort([-abs(stride) for stride in value.strides], kind="stable")
-        if not (value.flags.forc or np.array_equal(axes, range(value.ndim))):
+        if not value.flags.forc:
+            axes = np.argsort([-abs(stride) for stride in value.strides], kind="stable")
             turned = value.transpose(axes)
             if turned.flags.c_contiguous:  # sums go along memory
                 return {"": "permuted", "axes": np.argsort(axes).tolist(), "array": self._array(turned)}

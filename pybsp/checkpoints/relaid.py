@@ -37,9 +37,11 @@ def obstacle(engine: SuperstepEngine, things: Registered, parts: Sequence[SavedP
     """What does not say how it is laid out, "" where all does; all processors find the same."""
     wrong = _missing(things, [part.tree for part in parts], parts)
     place = Path(parts[0].name).parent
-    how = f"{len(parts)} processors have saved it, and {engine.p} are to go on"
-    if len(parts) == engine.p:
-        how = "its arrays have been saved in other layouts"
+    how = (
+        "its arrays have been saved in other layouts"
+        if len(parts) == engine.p
+        else f"{len(parts)} processors have saved it, and {engine.p} are to go on"
+    )
     return wrong and f"{place}: {how}: {wrong}"
 
 

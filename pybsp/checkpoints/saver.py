@@ -480,10 +480,10 @@ class Saver(Saving):
             CheckpointError: another job that goes on has one of them.
         """
         found: list[int] = []
-        for folder in folders:
+        for place, folder in enumerate(folders):
             foreign = folder.foreign(self._jobs)
             found += (number for number in folder.counted() if number not in foreign)
-            if self._engine.pid == self._hosts.index(self._host):
+            if self._sees_to(place):
                 lock(folder.root, settings.seconds(settings.GRACE), self._host)
                 folder.remove(foreign)
         return found
