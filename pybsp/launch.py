@@ -16,8 +16,6 @@ from . import machine_cache, notebook, settings, simulation
 from .account import Account
 from .bsp import BSP
 from .checkpoints import asked as checkpoints
-from .checkpoints.record import Recorder
-from .checkpoints.saver import Saver
 from .combining import exchange_ledger
 from .errors import UsageError
 from .files import require_outputs
@@ -40,6 +38,8 @@ from .world import agreed, mark, report_failure, speaker_of, usable_mpi
 if TYPE_CHECKING:
     from mpi4py import MPI
 
+    from .checkpoints.record import Recorder
+    from .checkpoints.saver import Saver
     from .trace import Tracer
 
 Result = TypeVar("Result")
@@ -284,9 +284,11 @@ class _BSPSession(Session[BSP]):
         self._checkpointing, checked = arguments["checkpoint"], arguments["checked"]
         recorder: Recorder | None = None
         if self._checkpointing is not None:
+            from .checkpoints import beginning  # nobody else needs what saves
+
             number = checkpoints.next_run(self._checkpointing, decided.begun)
             if self._checkpointing.record >= 0:
-                router, recorder = checkpoints.recording(
+                router, recorder = beginning.recording(
                     router, self._checkpointing, number, transport.pid, transport.p, checked, machine
                 )
         self._superstep = SuperstepEngine(transport, router, Account(transport), checked)
@@ -295,7 +297,7 @@ class _BSPSession(Session[BSP]):
 
             Tracer(self._superstep)
         if self._checkpointing is not None and self.main is not None:
-            self._saver = checkpoints.make(self._superstep, self._checkpointing, number, self.main, recorder)
+            self._saver = beginning.make(self._superstep, self._checkpointing, number, self.main, recorder)
         return BSP(self._superstep, machine)
 
     def watched(self, processor: BSP) -> tuple[Callable[[], str], Callable[[], str], float | None]:
@@ -308,8 +310,10 @@ class _BSPSession(Session[BSP]):
             )
             require_outputs(outputs, [machine])
         if self._checkpointing is not None:
+            from .checkpoints import beginning
+
             assert self._saver is not None
-            checkpoints.prepare(self._saver, self._checkpointing, self.transport.pid)
+            beginning.prepare(self._saver, self._checkpointing, self.transport.pid)
 
         how = settings.progress()
         if how and self._of_job() and self.transport.pid == 0:

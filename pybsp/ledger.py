@@ -10,7 +10,6 @@ for are the logs combined, into maxima over the processors, which take the place
 
 from __future__ import annotations
 
-import csv
 import datetime
 import os
 import types
@@ -229,6 +228,8 @@ class Ledger(Records):
             ...     file.readline().split(",")[:3]
             ['label', 'work', 'seconds']
         """
+        import csv  # nothing else needs it
+
         try:
             with replacing(path) as file:
                 table = csv.writer(file, lineterminator="\n")

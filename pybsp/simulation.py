@@ -15,7 +15,6 @@ from .account import VirtualAccount
 from .bsp import BSP
 from .checkpoints import asked as checkpoints
 from .checkpoints.due import Every
-from .checkpoints.failing import FailingSaver, Failures, Fate
 from .errors import ProcessorError, SyncError, UsageError, where
 from .failures import exited_alone, failure_of, killed, note_place, outcome
 from .files import require_place
@@ -27,7 +26,6 @@ from .log import Log, combine, ridden
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
 from .on_network import Steps, steps_of
 from .part_totals import largest, sums
-from .replaying import replay
 from .routing.choice import Routing, name_of, resolved
 from .routing.choice import router as make_router
 from .settings import LEDGER, checks_enabled, text
@@ -38,10 +36,9 @@ from .transport.virtual import Carry, MachineFailed, Scheduler, VirtualMeeting, 
 from .transport.wire import AREA
 
 if TYPE_CHECKING:
-    from .routing.networks.network import Network
-
-if TYPE_CHECKING:
+    from .checkpoints.failing import Failures
     from .chrome import TraceFile
+    from .routing.networks.network import Network
     from .trace import Tracer
 
 
@@ -222,13 +219,17 @@ def simulate(
 
         def prepare(meeting: VirtualMeeting, supersteps: Sequence[SuperstepEngine]) -> None:
             if checkpointing is not None:
+                from .checkpoints import beginning  # nobody else needs what saves
+
                 for superstep in supersteps:
-                    saver = checkpoints.make(superstep, checkpointing, number, main)
-                    checkpoints.prepare(saver, checkpointing, superstep.pid)
+                    saver = beginning.make(superstep, checkpointing, number, main)
+                    beginning.prepare(saver, checkpointing, superstep.pid)
 
         done = _simulated(program, p, found, routing, measure, checked, 0.0, line, prepare, carry)
         assert done is not None
         return done
+    from .checkpoints.failing import FailingSaver, Failures, Fate  # nobody else needs them
+
     if checkpointing is not None or not isinstance(failures, Failures):
         raise UsageError(
             "pybsp.simulate: argument failures: expected None or a pybsp.Failures, and no argument checkpoint: what is "
@@ -393,6 +394,8 @@ def run_simulated(
     """`run` on virtual processors: processor 0's result."""
     chosen = options or _ALONE
     if chosen.replay is not None:
+        from .replaying import replay  # nobody else needs it, and Python's debugger
+
         one = chosen.replay
         one.runs += 1
         return replay(main, args, kwargs, one.folder / f"run-{one.runs - 1}" / "record", one.pid, one.debug)

@@ -182,6 +182,14 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Nor what is still there after a file's tests: what they import, and what they have computed once for all."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     unlike = [item.nodeid for item in items if " at 0x" in item.nodeid]
     if unlike:

@@ -70,7 +70,7 @@ LAYERS = {
 }
 # What routes by LogP messages uses the LogP interface.
 EXCEPTIONS = {("routing.logp", "logp")}
-CHECKPOINTS = ("asked", "failing", "relaid", "saver", "snapshot")
+CHECKPOINTS = ("beginning", "failing", "relaid", "saver", "snapshot")
 # For type checkers alone: what fills the pools, and the machine that they are pools of; what rides, and an array's
 # patterns.
 TYPES_ONLY = {
