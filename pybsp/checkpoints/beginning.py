@@ -1,4 +1,4 @@
-"""What a run that was asked for checkpoints begins with: a saver of each processor, the record of one, locked folders."""
+"""What a run with checkpoints begins with: a saver of each processor, the record of one, folders that are locked."""
 
 from __future__ import annotations
 
