@@ -17,7 +17,8 @@ SCRIPT = Path(os.environ.get("PYBSP_CLUSTER") or CHECKOUT.parent / "shared" / "c
 # The mpiexec beside this Python comes first, as in `pybsp run`.
 SEARCH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 NEEDS = ("gcc", "ip", "unshare", "setpriv", "flock", "mpiexec")
-ENVIRONMENT = {"PATH": SEARCH, "PYBSP_CLUSTER": str(SCRIPT)}  # for what starts programs on a cluster
+ALL_DEVICES = {"UCX_NET_DEVICES": "all"}  # which conftest.py takes away
+ENVIRONMENT = {"PATH": SEARCH, "PYBSP_CLUSTER": str(SCRIPT), **ALL_DEVICES}  # for what starts programs on a cluster
 
 
 def script_lacks() -> str:

@@ -33,8 +33,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("UCX_MEM_EVENTS", "n")
 os.environ.setdefault("UCX_VFS_ENABLE", "n")
 
-# Emulated hosts of one test come and go while others run: MPICH's UCX prints errors of their links where ranks print.
+# Emulated hosts of one test come and go while others run: MPICH's UCX prints errors of their links where ranks print,
+# and a rank that starts fails where it has just seen one. Ranks of tests on hosts take all (clusters.py).
 os.environ.setdefault("UCX_LOG_LEVEL", "fatal")
+os.environ.setdefault("UCX_NET_DEVICES", "lo")
 # No machine file that a user's `pybsp run --calibrate` has kept decides what tests see.
 os.environ["XDG_CACHE_HOME"] = str(Path(__file__).parent.parent / ".pytest_cache" / "user")
 

@@ -20,6 +20,7 @@ from pybsp.benchmarks.against_mpi.summary import ratio as ratio_of
 from pybsp.benchmarks.against_mpi.works import catalogue
 from pybsp.transport.sparse import rounds
 
+from .clusters import ALL_DEVICES
 from .launching import mpiexec, python, run
 from .sparse_counts import messages
 from .test_emulate import on_hosts
@@ -240,7 +241,7 @@ def test_it_runs_on_the_ranks_of_a_launcher(tmp_path: Path) -> None:
 def test_it_runs_across_emulated_hosts(tmp_path: Path) -> None:
     path = tmp_path / "found.json"
     link = ["--hosts", "4", "--latency", "1ms", "--rate", "200mbit"]
-    ended = run([*COMPARE, *link, *TINY, "--only", "empty", "shift", "--json", str(path)], 120)
+    ended = run([*COMPARE, *link, *TINY, "--only", "empty", "shift", "--json", str(path)], 120, **ALL_DEVICES)
     assert ended.code == 0, ended.err
     content = json.loads(path.read_text())
     (found,) = content["runs"]

@@ -24,7 +24,7 @@ from pybsp.benchmarks.emulation.switch import BURST, LAUNCHER, Lines, Switch
 from pybsp.cli import main as command
 from pybsp.errors import LauncherError, UsageError
 
-from .clusters import emulate_lacks
+from .clusters import ALL_DEVICES, emulate_lacks
 from .launching import Ended, finish, python, run, start
 
 MS = 1_000_000  # ns
@@ -33,6 +33,12 @@ MS = 1_000_000  # ns
 missing = emulate_lacks()
 on_hosts = pytest.mark.skipif(bool(missing), reason=missing)
 COMMAND = [sys.executable, "-m", "pybsp", "emulate"]
+
+
+@pytest.fixture(autouse=True)
+def _all_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ALL_DEVICES.items():
+        monkeypatch.setenv(name, value)
 
 
 # What a person writes

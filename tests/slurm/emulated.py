@@ -19,6 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from ..clusters import ALL_DEVICES
+
 CHECKOUT = Path(__file__).parents[2]
 SCRIPT = Path(os.environ.get("PYBSP_SLURM") or CHECKOUT.parent / "shared" / "slurm" / "slurm")
 LIMIT = 120.0  # seconds, for one command
@@ -113,6 +115,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     (folder / "serve.sh").write_text(PREPARE)
     environment = {
         **os.environ,
+        **ALL_DEVICES,
         "PYTHONPATH": str(CHECKOUT),
         "HOST_ROOT": str(os.stat("/").st_dev),
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
