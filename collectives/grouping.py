@@ -90,7 +90,7 @@ def run(
     together = _joined(pieces)
 
     # 3. They determine the splitters, which cut the block before keys that are equal to them.
-    splitters = call.own(lambda: np.searchsorted(keys, split(together, sizes, pid).keys), "keys")
+    splitters = call.own(lambda: _places(keys, split(together, sizes, pid).keys), "keys")
     bounds = [0, *splitters.tolist(), *[n] * (p - splitters.size)]
     bsp.work(splitting(p, n, together.size))
 
@@ -112,6 +112,14 @@ def run(
         merged.append(_joined(pieces))
     bsp.work(merging(p, len(merged[0])))
     return _combined(call, merged[0].astype(together.dtype, copy=False), None if values is None else merged[1], op)
+
+
+def _places(keys: Keys, splitters: Keys) -> NDArray[np.intp]:
+    """Where splitters lie in distinct keys, as np.searchsorted; one NaN is as good as another."""
+    found = np.searchsorted(keys, splitters)
+    if keys.dtype.kind == "c":  # numpy orders those of complex numbers by their parts
+        found[splitters != splitters] = len(keys) - np.count_nonzero(keys[-1:] != keys[-1:])
+    return found
 
 
 def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:

@@ -310,6 +310,8 @@ class Array:
                     f"array.pattern: argument {argument}: expected an int or integers, got {what(given)}; with slices: "
                     "one owner, an int"
                 )
+            if array.dtype == np.uint64:  # larger ones would wrap to negative ones
+                array = np.minimum(array, np.uint64(LARGEST_INDEX))
             found.append(array.astype(np.int64, copy=False))
         if len(found) != 1 + self._local.ndim:
             raise UsageError(

@@ -25,6 +25,8 @@ def as_array(values: Any, dtype: np.dtype[Any], operation: str) -> NDArray[Any]:
             return array
         if array.size == 0 or (array.dtype.kind in "iu" and dtype.kind in "iufc"):
             return np.asarray(values, dtype)
+        if array.dtype == object and dtype.kind in "fc" and all(type(one) in (int, float) for one in array.flat):
+            return np.asarray(values, dtype)  # ints of more than 64 bits
         return array.astype(dtype, casting="same_kind")
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(

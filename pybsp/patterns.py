@@ -320,11 +320,17 @@ class Pattern(Participant):
                 items[places] = values
                 continue
             op: np.ufunc = getattr(np, kind)
-            if isinstance(places, slice):
-                there = items[places]
-                op(there, values, out=there, casting="same_kind")
-            else:
-                op.at(items, places, values)  # one after the other, also where places are equal
+            try:
+                if isinstance(places, slice):
+                    there = items[places]
+                    op(there, values, out=there, casting="same_kind")
+                else:
+                    op.at(items, places, values)  # one after the other, also where places are equal
+            except (ValueError, ArithmeticError) as error:
+                raise UsageError(
+                    f"pattern.put: argument op: np.{kind} raised {type(error).__name__}: {error} (on processor "
+                    f"{self._engine.pid}, of values that processor {source} put by the pattern made at {self._created})"
+                ) from error
 
     def _operator(self, op: np.ufunc) -> str:
         """The name of a ufunc by which values can be combined, which all processors know it by.

@@ -20,6 +20,20 @@ def block_of(pid: int) -> Any:
     return np.random.default_rng(pid).integers(0, 9, 0 if pid == 1 else 5 + 3 * pid).astype("f4")
 
 
+def test_complex_nans_of_all_processors_are_one_key(spmd: Spmd) -> None:
+    forms = [complex(1, np.nan), complex(np.nan, 0), complex(np.nan, np.nan), 2j, 1.0]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        keys, counts = collectives.unique(bsp, np.array([forms[bsp.pid % 5], forms[-bsp.pid % 4]]), return_counts=True)
+        return keys.tolist(), counts.tolist()
+
+    found = spmd(main)
+    whole = np.array([form for pid in range(spmd.p) for form in (forms[pid % 5], forms[-pid % 4])])
+    keys, counts = np.unique(whole, return_counts=True)
+    assert plain(np.array([key for part, _ in found for key in part])) == plain(keys)
+    assert [count for _, part in found for count in part] == counts.tolist()
+
+
 def test_they_say_of_blocks_what_numpy_says_of_the_whole(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         block = block_of(bsp.pid)

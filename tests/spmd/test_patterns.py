@@ -356,6 +356,7 @@ CALLS: dict[str, tuple[Any, str]] = {
     "owner": (lambda x, p: x.pattern([0, p], [0, 0]), "argument owners: expected a processor"),
     "index": (lambda x, p: x.pattern([0, p - 1], [0, 3]), "argument at: expected an index within shape (3,)"),
     "negative": (lambda x, p: x.pattern([0, 0], [0, -4]), "index -4 on axis 0"),
+    "unsigned": (lambda x, p: x.pattern([0], np.array([2**64 - 1], np.uint64)), "index 9223372036854775807 on axis 0"),
     "of one": (lambda x, p: x.pattern(0, slice(1, 4)), "argument at: expected an index within shape (3,)"),
     "float": (lambda x, p: x.pattern([0], [0.5]), "argument at: expected an int or integers"),
     "slice": (lambda x, p: x.pattern([0], slice(0, 1)), "one owner, an int"),
@@ -409,6 +410,22 @@ def test_what_does_not_fit_the_pattern_is_refused(spmd: Spmd, use: str) -> None:
         bsp.sync()
 
     refused(spmd, main, text)
+
+
+def test_an_op_that_raises_at_the_owner_says_whose_values_they_were(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        x = bsp.array(3, np.int64)
+        x.local[:] = 2
+        bsp.sync()
+        asks = bsp.pid == bsp.p - 1
+        pattern = x.pattern([0] * asks, [1] * asks)
+        bsp.sync()
+        if asks:
+            pattern.put([-1], np.power)
+        bsp.sync()
+
+    of = f"of values that processor {spmd.p - 1} put by the pattern made at {__file__}"
+    refused(spmd, main, "pattern.put: argument op: np.power raised ValueError", of)
 
 
 def test_a_get_that_others_do_not_call_is_an_error_on_all(spmd: Spmd) -> None:

@@ -88,6 +88,20 @@ def test_a_single_item_is_copied_at_the_call_whatever_it_is_a_view_of(spmd: Spmd
     assert spmd(main) == [([1.0] * 4, [(3, 4.0, b"y")])] * spmd.p
 
 
+def test_numbers_of_python_that_a_float_holds(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        queue = bsp.queue(np.float64)
+        queue.send(bsp.pid, 2**64)
+        queue.send([bsp.pid] * 2, [1.5, -(2**70)])
+        bsp.sync()
+        return queue.values.tolist(), str(caught(queue.send, 0, 2**2000)), str(caught(queue.send, [0, 0], [None, 1]))
+
+    for values, too_large, none in spmd(main):
+        assert values == [2.0**64, 1.5, -(2.0**70)]
+        assert "int too large to convert to float" in too_large
+        assert "expected float64 or what casts to it" in none
+
+
 @on_processors
 @pytest.mark.parametrize("kind", ["b", "B", "h", "H", "i", "I", "q", "Q", ">i4"])
 def test_destinations_of_any_integer_dtype(bsp: pybsp.BSP, kind: str) -> None:
