@@ -20,7 +20,7 @@ from .checkpoints import restarts
 from .checkpoints.notice import NoticeFile, new_file
 from .checkpoints.record import RecordReader
 from .configured import TYPES, Choice, configured
-from .errors import BSPError, LauncherError, UsageError
+from .errors import BSPError, CheckpointError, LauncherError, UsageError
 from .files import require_outputs, require_place
 from .machine import BSPMachine, LogPMachine
 from .mpiexec import default_count, whence_count
@@ -390,6 +390,12 @@ def _expecting(ledger: str, options: argparse.Namespace, act: Callable[[], int])
 def _replay(options: argparse.Namespace) -> int:
     folder = Path(options.folder.split(os.pathsep)[-1]).resolve()
     header = RecordReader(folder / "run-0" / "record", options.pid).header
+    for place in Path(header.folder), Path(header.folder, header.program[0]):
+        if not place.exists():
+            raise CheckpointError(
+                f"{folder}: {header.program[0]} was recorded in {header.folder}, and {place} is not there any more; "
+                "put it back: a processor runs again where it ran"
+            )
     os.chdir(header.folder)
     replay = simulation.Replay(folder, options.pid, options.debug)
     return _run_here(header.program, simulation.SimulateOptions(header.p, replay=replay))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .bsp import BSP
     from .job import Ended
     from .started import Ranks
+    from .testing import RankWarning
 
 OPTIONS = ("router", "machine", "checked")  # of a mark, that are those of a run
 
@@ -182,6 +183,17 @@ class Processors(NamedTuple):
 
     p: int
 
+    def __getattr__(self, name: str) -> NoReturn:
+        from .bsp import BSP
+        from .errors import UsageError
+
+        if name.startswith("_") or not hasattr(BSP, name):  # hypothesis, and others, look for marks of their own
+            raise AttributeError(name)
+        raise UsageError(
+            f"fixture bsp: expected bsp.p alone in another fixture, which is made before processors are there, got "
+            f"bsp.{name}: call that in the test"
+        )
+
 
 # Of the session, not of a test, as hypothesis runs a test several times with what the fixture gives.
 @pytest.fixture(scope="session")
@@ -199,7 +211,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if mark is None:
         return
     name = metafunc.definition.nodeid
-    if "bsp" not in metafunc.fixturenames:
+    if "bsp" not in inspect.signature(metafunc.function).parameters:
         raise pytest.Collector.CollectError(f"{name}: mark bsp: expected a test with an argument bsp, its processor")
     if inspect.iscoroutinefunction(metafunc.function):
         raise pytest.Collector.CollectError(f"{name}: mark bsp: expected a function, got an async one")
@@ -401,12 +413,12 @@ class _OnRanks(_Runner):
     def run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         __tracebackhide__ = True
         from .errors import BSPError
-        from .testing import on_rank
+        from .testing import on_rank, warning_filters
 
         if self._over is not None:
             raise self._over.with_traceback(None)
         try:
-            self._attempt(on_rank, test, args, kwargs)
+            self._attempt(on_rank, warning_filters(), test, args, kwargs)
         except (TimeoutError, BSPError) as error:
             self._over = error
             values = ", ".join(f"{name}={value!r}" for name, value in kwargs.items() if name != "bsp")
@@ -414,12 +426,37 @@ class _OnRanks(_Runner):
                 error.add_note(f"(with {values})")
             raise
 
-    def _attempt(self, main: Callable[..., None], *args: Any) -> None:
+    def _attempt(self, main: Callable[..., list[RankWarning] | None], *args: Any) -> None:
         __tracebackhide__ = True
+        from .errors import UsageError
+
         options = {**self.options, "timeout": None}
         with _by_value(self.item):
-            ended, _ = self._ranks().attempt(main, args, {}, options, self.limit, self.item.name)
+            try:
+                ended, _ = self._ranks().attempt(main, args, {}, options, self.limit, self.item.name)
+            except UsageError:
+                self._require_sendable()
+                raise
+        for warning in dict.fromkeys(warning for one in ended for warning in one.result or ()):
+            warning.show()
         _judge(self.item, ended)
+
+    def _require_sendable(self) -> None:
+        """Raise UsageError, which names it, for an argument of the test that cannot go to ranks."""
+        __tracebackhide__ = True
+        from .errors import UsageError
+        from .shipping import pickled
+
+        for name in self.item._fixtureinfo.argnames:
+            value = self.item.funcargs[name]
+            try:
+                pickled(value)
+            except Exception as error:
+                raise UsageError(
+                    f"{self.item.nodeid}: argument {name}: expected what can go to ranks, by value, got a "
+                    f"{type(value).__name__} of pytest's process ({type(error).__name__}: {error}); run this test on "
+                    "virtual processors or under mpiexec"
+                ) from None
 
     def ready(self, test: Callable[..., Any]) -> None:
         from .testing import knows
@@ -509,7 +546,10 @@ def _of_ranks(item: pytest.Item, value: Any) -> list[Any]:
     found = run(of_all, (item.nodeid, value))
     names = [name for name, _ in found]
     if len(set(names)) > 1:
-        raise SyncError(f"the processors did not run the same test: {names}")
+        raise SyncError(
+            f"the processors did not run the same test: {names}; where the ranks have their tests in different orders, "
+            "as pytest-randomly has it, give all the same (--randomly-seed=1, or -p no:randomly)"
+        )
     return [value for _, value in found]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pdb
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -102,15 +103,15 @@ def replay(
         debug: whether Python's debugger is to begin at the program's first line.
 
     Raises:
-        CheckpointError: there is no record, or it ends before the program.
+        CheckpointError: there is no record, it ends before the program, or is of another one.
     """
-    record = RecordReader(folder, pid)
-    header = record.header
-    transport = Recorded(record, header.p, header.pid)
-    engine = SuperstepEngine(transport, transport, Account(transport), header.checked)
-    transport.where = engine.whereabouts
-    engine.saver = _ReplayedSaver(engine, record)
-    bsp = BSP(engine, header.machine)
-    if debug:
-        return pdb.Pdb().runcall(main, bsp, *args, **kwargs)
-    return main(bsp, *args, **kwargs)
+    with closing(RecordReader(folder, pid)) as record:
+        header = record.header
+        transport = Recorded(record, header.p, header.pid)
+        engine = SuperstepEngine(transport, transport, Account(transport), header.checked)
+        transport.where = engine.whereabouts
+        engine.saver = _ReplayedSaver(engine, record)
+        bsp = BSP(engine, header.machine)
+        result = pdb.Pdb().runcall(main, bsp, *args, **kwargs) if debug else main(bsp, *args, **kwargs)
+        engine.finish()  # with what the run found at its end
+        return result

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import ProcessorError, UsageError
 from .failures import outcome
@@ -106,19 +107,74 @@ def knows(bsp: BSP, test: Callable[..., Any]) -> None:
     """A processor that has this has loaded what the test needs."""
 
 
-def on_rank(bsp: BSP, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Run a test on a rank that was started for it."""
-    try:
-        on_processor(bsp, test, args, kwargs)
-    except BaseException as error:
-        ends = verdict(error)
-        if ends is not None:
-            raise ends.with_traceback(error.__traceback__) from None
-        raise
+Filter = tuple[Any, str, Any, str, int]
+
+
+def warning_filters() -> list[Filter]:
+    """The filters of warnings that are in force here, as arguments of `warnings.filterwarnings`."""
+
+    def text(pattern: Any) -> str:
+        return getattr(pattern, "pattern", pattern) or ""  # Python's own filters have a text, others a compiled one
+
+    return [
+        (action, text(message), category, text(module), line)
+        for action, message, category, module, line in warnings.filters
+    ]
+
+
+class RankWarning(NamedTuple):
+    """A warning that a test gave on a rank.
+
+    classes: module and name of each that it is of, from its own on: pytest's process need not know them all.
+    """
+
+    text: str
+    classes: tuple[tuple[str, str], ...]
+    file: str
+    line: int
+
+    def show(self) -> None:
+        """Give it here: on the rank it has passed the filters."""
+        known = (getattr(sys.modules.get(module), name, None) for module, name in self.classes)
+        category = next(one for one in known if isinstance(one, type) and issubclass(one, Warning))
+        warnings.showwarning(self.text, category, self.file, self.line)
+
+
+def on_rank(
+    bsp: BSP, filters: Sequence[Filter], test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[RankWarning]:
+    """Run a test on a rank that was started for it; what it has warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.resetwarnings()
+        for one in filters:
+            warnings.filterwarnings(*one, append=True)
+        try:
+            on_processor(bsp, test, args, kwargs)
+        except BaseException as error:
+            for given in caught:  # no result takes them along
+                sys.stderr.write(
+                    warnings.formatwarning(given.message, given.category, given.filename, given.lineno, given.line)
+                )
+            ends = verdict(error)
+            if ends is not None:
+                raise ends.with_traceback(error.__traceback__) from None
+            raise
+    return [
+        RankWarning(
+            str(given.message),
+            tuple((one.__module__, one.__qualname__) for one in given.category.__mro__),
+            given.filename,
+            given.lineno,
+        )
+        for given in caught
+    ]
 
 
 def verdict(error: BaseException) -> PytestOutcome | None:
-    """What an exception says of a test, if it is one of pytest's."""
+    """What an exception says of a test, if it is one of pytest's, or unittest's SkipTest."""
+    skip = getattr(sys.modules.get("unittest"), "SkipTest", ())
+    if isinstance(error, skip):
+        return PytestOutcome("Skipped", str(error))
     outcomes = sys.modules.get("_pytest.outcomes")
     if outcomes is None or not isinstance(error, outcomes.OutcomeException):
         return None

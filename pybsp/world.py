@@ -96,9 +96,13 @@ def _renewed(transport: MPITransport, waits: float | None = None) -> MPITranspor
 
     Raises:
         TimeoutError: not all have come in so many seconds.
+        BSPError: a processor has ended its program meanwhile, and does not come.
     """
     global _world
     if transport.settled is not None:
+        if transport.ended:
+            _close_world()
+            raise BSPError("other ranks of this job have ended already; no run is possible any more")
         try:
             _world = transport = transport.renewed(waits)
         except TimeoutError:
@@ -525,11 +529,17 @@ def _leave_job() -> None:
         if not _world_open:
             return
         _close_world()
-        with suppress(BSPError):  # failures are printed where they happened; ranks that have not ended raise SyncError
-            world = _renewed(_world)
-            arrival = world.exchange(EXIT, None, {})
-            settle(world.exchange, arrival, EXIT, "left the job", 0, "")
-            world.free()
+        meets = True
+        while meets:
+            with suppress(
+                BSPError
+            ):  # failures are printed where they happened; ranks that have not ended raise SyncError
+                world = _renewed(_world)
+                arrival = world.exchange(EXIT, None, {})
+                settle(world.exchange, arrival, EXIT, "left the job", 0, "")
+                world.free()
+            # Another may have left its last exchange by an exception: it has told so here, and has yet to end itself.
+            meets = _world.settled is not None and not _world.ended
     except (KeyboardInterrupt, SystemExit, TimeoutError):
         abort_job()
     except BaseException as error:

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,14 @@ from pybsp.benchmarks.reliability import intervals, kills, random_program
 from pybsp.checkpoints import asked, notice, record, restarts
 from pybsp.checkpoints.due import Every, daly, expected, parse
 from pybsp.checkpoints.folder import Folder, lock
-from pybsp.checkpoints.part import checksum, copy, read, write
+from pybsp.checkpoints.part import SavedPart, checksum, copy, read, write
 from pybsp.checkpoints.plain import StateDecoder, StateEncoder
 from pybsp.checkpoints.saver import ENDED
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
 from pybsp.ledger_file import append_run
 from pybsp.ledger_file import read as read_ledger
-from pybsp.transport import Arrival
+from pybsp.replaying import replay
+from pybsp.transport import END, SYNC, Arrival
 
 from .launching import Program, ended_well, finish, mpiexec, python, run, start
 
@@ -1372,6 +1373,84 @@ def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
     for short in (b"", whole[:20]):
         with pytest.raises(pybsp.CheckpointError, match=f"{path}: expected a record, got a file without its beginning"):
             read(short)
+
+
+class NearlyFull:
+    """A file that takes a few bytes at a time, as far as there is room."""
+
+    def __init__(self, file: Any, room: int) -> None:
+        self._file, self._room = file, room
+
+    def write(self, content: memoryview) -> int:
+        taken = min(self._room, 7)
+        if not taken:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._room -= taken
+        return int(self._file.write(content[:taken]))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def test_a_record_is_written_as_far_as_there_is_room_and_the_program_goes_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    recorder: Any = record.Recorder(tmp_path, record.RecordHeader(["program.py"], "/", 1, 2, False, MACHINE))
+    recorder._file = NearlyFull(recorder._file, 1000)
+    for note in "first", "second" * 200, "third":
+        recorder.brought(0, Arrival((0, 0), (note, ""), [], {}))
+    file = f"{tmp_path}/1.record"
+    said = f"pybsp: the record of processor 1 ends here: {file}: {os.strerror(errno.ENOSPC)}; the program goes on\n"
+    assert capfd.readouterr().err == said
+    found = record.RecordReader(tmp_path, 1)
+    assert found.arrival(0, str).notes == ("first", "")
+    with pytest.raises(pybsp.CheckpointError, match="the job had got no further, or could not write its record"):
+        found.arrival(0, str)
+    assert os.path.getsize(file) < 1000, "what is cut off is removed"
+    recorder = record.Recorder(tmp_path, record.RecordHeader(["program.py"], "/", 1, 2, False, MACHINE))
+    recorder.restored(SavedPart(None, [], True, str(tmp_path / "is not there")))
+    assert capfd.readouterr().err.endswith(": No such file or directory; the program goes on\n")
+
+
+def write_record(folder: Path, program: str, ran: Path, kinds: Sequence[int]) -> None:
+    recorder = record.Recorder(folder, record.RecordHeader([program], str(ran), 1, 2, False, MACHINE))
+    for kind in kinds:
+        recorder.brought(kind, Arrival(None, None, [], {}))
+    assert recorder._file is not None
+    recorder._file.close()
+
+
+def test_a_replay_ends_as_the_run_did(tmp_path: Path) -> None:
+    def replayed(main: Callable[[pybsp.BSP], Any], *kinds: int) -> Any:
+        write_record(tmp_path, "program.py", tmp_path, kinds)
+        return replay(main, (), {}, tmp_path, 1, False)
+
+    def syncs(bsp: pybsp.BSP) -> int:
+        bsp.sync()
+        return 7
+
+    def sends(bsp: pybsp.BSP) -> None:
+        bsp.sync()
+        bsp.send(0, "lost")
+
+    assert replayed(syncs, SYNC, END) == 7
+    with pytest.raises(pybsp.UsageError, match="after the last sync, and would never arrive"):
+        replayed(sends, SYNC)
+    with pytest.raises(pybsp.CheckpointError, match="the program does something else than it did"):
+        replayed(syncs, SYNC, SYNC, END)
+    with pytest.raises(pybsp.CheckpointError, match="the record ends in superstep 1"):
+        replayed(syncs, SYNC)
+
+
+def test_a_replay_needs_the_program_where_it_ran(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for program, ran, missing in (
+        ("program.py", tmp_path, tmp_path / "program.py"),
+        (sys.executable, tmp_path / "gone", tmp_path / "gone"),
+    ):
+        write_record(tmp_path / "run-0" / "record", program, ran, ())
+        assert cli.main(["replay", str(tmp_path), "--pid", "1"]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"pybsp replay: {tmp_path}: {program} was recorded in {ran}, and {missing} is not there")
 
 
 REPLAYED = """

@@ -759,6 +759,34 @@ def test_what_keeps_a_rank_from_its_end_ends_the_job(program: Program, tmp_path:
     all_gone(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "beside", ["", "raise ArithmeticError('after the run')"], ids=["alone", "beside one that fails"]
+)
+def test_an_exception_that_leaves_the_last_exchange_on_one_rank_ends_the_job_where_the_others_have_ended(
+    program: Program, tmp_path: Path, beside: str
+) -> None:
+    path = program(f"""
+        from pybsp.transport import END
+        from pybsp.transport.router import Direct
+        from pybsp.routing import choice
+        if RANK == 2:
+            class Fails(Direct):
+                def __init__(self, transport):
+                    def route(kind, *arguments, **options):
+                        arrival = transport.exchange(kind, *arguments, **options)
+                        if kind == END:
+                            raise OSError("after the exchange")
+                        return arrival
+                    self.route = route
+            choice.Direct = Fails
+        pybsp.run(lambda bsp: bsp.sync())
+        if RANK == 1:
+            {beside or "pass"}
+    """)
+    failed_once(ranks(3, path), "ArithmeticError: after the run" if beside else "OSError: after the exchange")
+    all_gone(tmp_path)
+
+
 def test_a_rank_that_leaves_without_python_ends_the_job(program: Program, tmp_path: Path) -> None:
     ended = ranks(3, program("pybsp.run(lambda bsp: bsp.sync() or (os._exit(4) if bsp.pid == 1 else bsp.sync()))"))
     assert ended.code != 0

@@ -29,7 +29,7 @@ PYTEST = [
 ON_RANKS = [*PYTEST, "--bsp-ranks"]
 
 TESTS = """
-import os
+import os, unittest, warnings
 import numpy as np, pytest, pybsp
 from hypothesis import given, settings, strategies as st
 from pybsp import collectives
@@ -96,9 +96,36 @@ def test_skips(bsp):
     pytest.skip("not today")
 
 @pytest.mark.bsp(p=2)
+def test_skips_on_one(bsp):
+    if bsp.pid == 1:
+        raise unittest.SkipTest("not on one")
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
 def test_xfails(bsp):
     if bsp.pid == 1:
         pytest.xfail("known")
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.filterwarnings("ignore:of no")
+def test_warns(bsp):
+    warnings.warn("of no interest")
+    warnings.warn("it is hot", RuntimeWarning)
+
+@pytest.mark.bsp(p=2)
+@pytest.mark.filterwarnings("error:it is")
+def test_fails_on_a_warning(bsp):
+    if bsp.pid == 1:
+        warnings.warn("it is hot", RuntimeWarning)
+    bsp.sync()
+
+@pytest.fixture
+def array(bsp):
+    return bsp.array(3)
+
+@pytest.mark.bsp(p=2)
+def test_asks_a_fixture_for_an_array(bsp, array):
     bsp.sync()
 
 @pytest.mark.bsp(p=2)
@@ -174,7 +201,11 @@ OUTCOMES = {
     "test_fails_elsewhere_too[p2]": "FAILED",
     "test_processors_differ[p2]": "FAILED",
     "test_skips[p2]": "SKIPPED",
+    "test_skips_on_one[p2]": "SKIPPED",
     "test_xfails[p2]": "XFAIL",
+    "test_warns[p2]": "PASSED",
+    "test_fails_on_a_warning[p2]": "FAILED",
+    "test_asks_a_fixture_for_an_array[p2]": "ERROR",
     "test_one_fails[p2-0-skip]": "FAILED",
     "test_one_fails[p2-0-xfail]": "FAILED",
     "test_one_fails[p2-1-skip]": "FAILED",
@@ -230,8 +261,14 @@ def test_tests_end_alike_on_virtual_processors_and_on_ranks(command: list[str], 
     ended = run([*command, str(tests)])
     assert ended.code == 1, ended
     assert differing(outcomes(ended)) == {}, ended.out
-    assert "1 skipped" in ended.out
+    assert "2 skipped" in ended.out
     assert "not today" in ended.out
+    assert "not on one" in ended.out
+    assert "of no interest\n" not in ended.out.partition("warnings summary")[2]
+    assert re.search(r"^  \S*test_bsp.py:\d+: RuntimeWarning: it is hot\n    warnings.warn", ended.out, re.MULTILINE), (
+        ended.out
+    )
+    assert "fixture bsp: expected bsp.p alone in another fixture" in ended.out
     # The failing processor's traceback, and what all have printed.
     place = r'>\s+assert bsp\.p == 3, "here"|, in test_fails_on_one\n    assert bsp\.p == 3, "here"'
     assert re.search(place, ended.out), ended.out
@@ -242,12 +279,24 @@ def test_tests_end_alike_on_virtual_processors_and_on_ranks(command: list[str], 
     assert "st.data() draws while the test runs" in ended.out
 
 
+def test_a_fixture_of_pytests_process_is_refused_on_ranks(tmp_path: Path) -> None:
+    path = tmp_path / "test_bsp.py"
+    path.write_text("import pytest\n@pytest.mark.bsp(p=2)\ndef test_x(bsp, tmp_path, capsys): pass\n")
+    ended = run([*ON_RANKS, str(path)])
+    assert ended.code == 1, ended
+    said = (
+        r"test_x\[p2\]: argument capsys: expected what can go to ranks, by value, got a CaptureFixture of pytest's proc"
+    )
+    assert re.search(said, ended.out), ended
+
+
 @pytest.mark.whole
 def test_tests_end_alike_under_mpiexec(tests: Path) -> None:
     """Each rank runs pytest, beside pytest-mpi; tests for another p are skipped."""
     ended = on_each_rank(tests)
     for one in ended:
         text = one.out
+        assert "3 skipped" in text
         different = differing(outcomes(one))
         assert different == {"test_passes[p1]": ("PASSED", None)}, text
         assert "for 1 processors, and this job has 2 ranks" in text
@@ -344,6 +393,7 @@ def test_ranks_that_do_not_run_the_same_tests_end_their_session(tmp_path: Path) 
     path.write_text(f"{ON_ONE_RANK}\nif R == 1:\n    del test_passes\n")
     for ended in on_each_rank(path, "-k", "passes or last"):
         assert "the ranks do not run the same tests" in ended.out, ended.out
+        assert "pytest-randomly" in ended.out, ended.out
         assert "passed" not in ended.out, ended.out
 
 
@@ -471,6 +521,7 @@ WRONG = {
     "@pytest.mark.bsp(p=2, timeout=-1)\ndef test_x(bsp): pass": "argument timeout: expected seconds, above 0, got -1",
     "@pytest.mark.bsp(2, p=3)\ndef test_x(bsp): pass": "expected bsp(p, timeout, ",
     "@pytest.mark.bsp(p=2)\ndef test_x(): pass": "expected a test with an argument bsp",
+    "@pytest.fixture\ndef two(bsp): pass\n@pytest.mark.bsp(2)\ndef test_x(two): pass": "expected a test with an arg",
     "@pytest.mark.bsp(processors=2)\ndef test_x(bsp): pass": "expected bsp(p, timeout, ",
     "@pytest.mark.bsp(p=2)\nasync def test_x(bsp): assert False": "expected a function, got an async one",
     "def test_x(bsp): pass": "expected the mark @pytest.mark.bsp",

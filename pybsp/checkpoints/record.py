@@ -12,8 +12,10 @@ import os
 import pickle
 import stat
 import struct
+import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -56,22 +58,43 @@ class Recorder:
     """
 
     def __init__(self, folder: Path, header: RecordHeader | None) -> None:
-        self._header, self._folder = header, folder
+        self._header = header
         self._file: BinaryIO | None = None
         self._restoring = True  # of exchanges about checkpoints only the one with which `restore` begins counts
         if header is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            place = os.open(
-                folder / f"{header.pid}.record", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
-            )
+            self._path = folder / f"{header.pid}.record"
+            place = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             self._file = open(place, "wb", buffering=0)  # noqa: SIM115
             self._write(header)
 
     def _write(self, what: Any) -> None:
-        if self._file is not None:
-            content = pickle.dumps(what, 5)
-            frame = _FRAME.pack(len(content), zlib.crc32(content))
-            self._file.write(b"".join((frame, _CHECK.pack(zlib.crc32(frame)), content)))
+        if self._file is None:
+            return
+        content = pickle.dumps(what, 5)
+        frame = _FRAME.pack(len(content), zlib.crc32(content))
+        left = memoryview(b"".join((frame, _CHECK.pack(zlib.crc32(frame)), content)))
+        whole = self._file.tell()
+        try:
+            while left:  # Linux writes 2 GiB at a time
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            with suppress(OSError):
+                self._file.truncate(whole)  # what is cut off would take room
+            self._end(error)
+
+    def _end(self, error: OSError) -> None:
+        """The record cannot go on: the program does, without it."""
+        assert self._file is not None
+        assert self._header is not None
+        print(
+            f"pybsp: the record of processor {self._header.pid} ends here: {self._path}: {error.strerror or error}; "
+            "the program goes on",
+            file=sys.stderr,
+        )
+        with suppress(OSError):
+            self._file.close()
+        self._file = None
 
     def brought(self, kind: int, arrival: Arrival) -> None:
         """An exchange has brought this."""
@@ -85,9 +108,12 @@ class Recorder:
 
     def restored(self, part: SavedPart | None) -> None:
         """`bsp.restore` has read this part."""
-        if self._file is not None and self._header is not None:
+        if self._file is not None:
             if part is not None:
-                copy(Path(part.name), self._folder / f"{self._header.pid}.part")
+                try:
+                    copy(Path(part.name), self._path.with_suffix(".part"))
+                except OSError as error:
+                    self._end(error)
             self._write(Restored(None if part is None else part.written))
 
 
@@ -140,8 +166,12 @@ class RecordReader:
             raise CheckpointError(f"{self.path}: expected a record, got a file without its beginning")
         self.header = header
 
+    def close(self) -> None:
+        """Nothing more is read."""
+        self._read.close()
+
     @staticmethod
-    def _all(file: BinaryIO, path: Path) -> Iterator[Any]:
+    def _all(file: BinaryIO, path: Path) -> Generator[Any, None, None]:
         """What it consists of; what is cut off at its end is left out, as where its rank was killed."""
         with file:
             while len(frame := file.read(_FRAME.size + _CHECK.size)) == _FRAME.size + _CHECK.size:
@@ -163,7 +193,9 @@ class RecordReader:
         """
         found = next(self._read, None)
         if found is None:
-            raise CheckpointError(f"the record ends in {where()}: the job had got no further")
+            raise CheckpointError(
+                f"the record ends in {where()}: the job had got no further, or could not write its record"
+            )
         if not isinstance(found, tuple) or len(found) != _OF_EXCHANGE or found[-1] != kind & KIND:
             raise CheckpointError(
                 f"{self.path}: in {where()} the program does something else than it did when it was recorded: it has "
@@ -181,7 +213,7 @@ class RecordReader:
         """The part that `bsp.restore` read."""
         found = next(self._read, None)
         if not isinstance(found, Restored):
-            raise CheckpointError(f"{self.path}: bsp.restore was not called there, or the job had got no further")
+            raise CheckpointError(f"{self.path}: bsp.restore was not called there, or the record ends")
         return None if found.part is None else read(self.path.with_suffix(".part"), found.part)
 
 

@@ -432,6 +432,11 @@ class MPITransport(ABC):
         return None if self._on.revocation is None else self._on.revocation.settled
 
     @property
+    def ended(self) -> bool:
+        """Whether a processor has ended its program, as it said when all met because of an exception."""
+        return self._on.revocation is not None and self._on.revocation.ended
+
+    @property
     def revoked(self) -> bool:
         return self._on.revocation is not None and self._on.revocation.cause is not None
 

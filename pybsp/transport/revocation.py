@@ -108,6 +108,11 @@ class Revocation:
         self._barrier: Any = None
         self._emptied: Any = None  # the communicator that is given up
 
+    @property
+    def ended(self) -> bool:
+        """Whether a processor has said that it ends its program with its failure."""
+        return any(isinstance(word, Failure) and word.ends for word in self._words)
+
     def look(self) -> None:
         """Let MPI move on; in a wait.
 
