@@ -531,9 +531,8 @@ def _leave_job() -> None:
         _close_world()
         meets = True
         while meets:
-            with suppress(
-                BSPError
-            ):  # failures are printed where they happened; ranks that have not ended raise SyncError
+            # Failures are printed where they happened; ranks that have not ended raise SyncError.
+            with suppress(BSPError):
                 world = _renewed(_world)
                 arrival = world.exchange(EXIT, None, {})
                 settle(world.exchange, arrival, EXIT, "left the job", 0, "")
