@@ -452,6 +452,21 @@ def test_after_each_failure_the_next_run_works(machine: LogP) -> None:
         assert machine(works) == [[s for s in range(machine.p) if s != pid] for pid in range(machine.p)]
 
 
+def test_a_proc_refuses_calls_after_the_end_of_its_run(machine: LogP) -> None:
+    ended: list[logp.Processor] = []
+    machine(ended.append)
+
+    def program(proc: logp.Processor) -> Any:
+        old = next(old for old in ended if old.pid == proc.pid)
+        calls: list[tuple[Callable[..., Any], Any]] = [(old.compute, (3,)), (old.poll, ()), (old.recv, ())]
+        calls += [(old.send, (dest, payload)) for dest in others(proc) for payload in (1, "text", np.arange(30_000))]
+        errors = [caught(call, *arguments) for call, arguments in calls]
+        assert all(error.kind is pybsp.UsageError and "end" in error.text for error in errors), errors
+        return proc.poll()
+
+    assert machine(program) == [None] * machine.p
+
+
 def test_waiting_long_is_no_deadlock(machine: LogP) -> None:
     """Messages come after all have waited for longer than it takes to suspect one, and work."""
     long = 2.5 * PATIENCE
