@@ -153,10 +153,10 @@ class Goal:
         With the same machine and deliveries the schedule has the same times.
 
         Args:
-            trace: of messages that were all acquired; or a timeline.
+            trace: of messages that were all acquired, on a machine with steps of at least a nanosecond; or a timeline.
 
         Raises:
-            UsageError: one was not.
+            UsageError: one was not, or a shorter step.
 
         Examples:
             >>> def program(proc):
@@ -170,7 +170,12 @@ class Goal:
             return cls(trace.operations())
         if len(trace) and int(trace.acquisition.min()) < 0:
             raise UsageError("pybsp.logp.Goal.of: argument trace: expected messages that were all acquired")
-        return cls(operations_of(trace))
+        if trace.machine.step < 1e-9:
+            raise UsageError(
+                "pybsp.logp.Goal.of: argument trace: expected that of a machine with a step of at least 1e-09 s, as GOAL "
+                f"counts nanoseconds, got {trace.machine.step} s"
+            )
+        return cls(operations_of(trace, 1e9 * trace.machine.step))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a GOAL file; one that is there is replaced whole.

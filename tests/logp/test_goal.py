@@ -40,6 +40,26 @@ def test_the_schedule_of_a_trace_has_the_same_times(machine: LogPMachine, seeds:
             assert np.array_equal(getattr(again.trace, name), getattr(trace, name)), (seed, name)
 
 
+def test_without_overheads_what_was_over_first_comes_first() -> None:
+    """What processor 1 sends at 2 answers what it acquired then."""
+
+    def program(proc: Processor) -> None:
+        if proc.pid == 0:
+            proc.send(1, "go")
+            proc.send(2, "y")
+        else:
+            proc.recv()
+            if proc.pid == 1:
+                proc.send(2, "x")
+            else:
+                proc.recv()
+
+    machine = LogPMachine(3, L=2, o=0, G=2, step=1e-6)
+    trace = simulate(program, machine=machine).trace
+    assert trace.acquisition.tolist() == [2, 4, 6]
+    assert Goal.of(trace).simulate(machine).trace.acquisition.tolist() == [2, 4, 6]
+
+
 def read(tmp_path: Path, text: str) -> Goal:
     (tmp_path / "a.goal").write_text(text)
     return Goal.load(tmp_path / "a.goal")
@@ -201,6 +221,12 @@ def test_a_trace_that_was_cut_off_has_no_schedule() -> None:
     one = np.ones(1, np.int64)
     trace = logp.Trace(LogPMachine(2, 16, 1, 4), one, 0 * one, one, one, none, none, one)
     with pytest.raises(UsageError, match="expected messages that were all acquired"):
+        Goal.of(trace)
+
+
+def test_steps_shorter_than_a_nanosecond_have_no_schedule() -> None:
+    trace = simulate(lambda proc: proc.compute(3), machine=LogPMachine(2, 16, 1, 4, step=0.5e-9)).trace
+    with pytest.raises(UsageError, match=r"Goal\.of: argument trace: .* step of at least 1e-09 s.*, got 5e-10 s"):
         Goal.of(trace)
 
 
