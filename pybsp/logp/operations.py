@@ -107,7 +107,7 @@ class ListProcessor(SimulatedProcessor):
             self._busy += steps
             if self._clock >= MOST_TIME:
                 raise UsageError(
-                    f"pybsp.logp.Goal.simulate: operation {number + 1} of rank {self.pid} ({one}) would end at 2**62 "
+                    f"pybsp.logp: operation {number + 1} of rank {self.pid} ({one}) would end at 2**62 "
                     f"steps or later: argument machine: expected a longer step than {self.machine.step} s"
                 )
             self._end(number)

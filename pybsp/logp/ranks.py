@@ -588,7 +588,7 @@ class RankProcessor:
     def _refuse_calls(self) -> None:
         """What the program calls after the end of its run is an error."""
 
-        def refused(*_: Any) -> NoReturn:
+        def refused(*_: Any, **__: Any) -> NoReturn:
             raise UsageError(
                 f"pybsp.logp.run: the proc of processor {self.pid} was called after the end of its run; call the proc "
                 "that the program is given, in its run"

@@ -10,8 +10,8 @@ import pytest
 
 from pybsp import LogPMachine, logp
 from pybsp.errors import UsageError
-from pybsp.logp import Goal, Processor, simulate
-from pybsp.logp.operations import ANY, RECV, SEND, Operation
+from pybsp.logp import Goal, Processor, columns, simulate
+from pybsp.logp.operations import ANY, CALC, RECV, SEND, Operation
 
 from .random_programs import Replay, wanderer
 
@@ -203,7 +203,7 @@ BAD = [
         "num_ranks 2\nrank 0 {\na: recv 8b from 1\n}\n"
         "rank 1 {\na: send 8b to 0\nb: calc 1\nc: calc 1\na requires b\nb requires c\nc requires b\n}\n",
         7,
-        "or of messages: lines 7, 8",
+        "or of messages: line 7, line 8",
     ),
 ]
 
@@ -293,6 +293,28 @@ def test_a_step_so_short_that_times_cannot_be_counted_is_an_error(tmp_path: Path
     goal = read(tmp_path, "num_ranks 1\nrank 0 {\ncalc 1\ncalc 1000000000000\n}\n")
     with pytest.raises(UsageError, match=r"operation 2 of rank 0 \(calc 1000000000000\) would end at 2\*\*62 steps"):
         goal.simulate(LogPMachine(1, L=16, o=1, G=4, step=1e-18))
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_lists_that_have_no_end_are_refused(built: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not built:
+        monkeypatch.setattr(columns, "compiled", lambda: None)
+    wrong: list[tuple[list[list[Operation]], str]] = [
+        ([[Operation(RECV, 8, 1)], []], "operation 1 of rank 0: from rank 1 to 0 with tag 0 go 0 messages, and 1 are"),
+        ([[Operation(SEND, 8, 1)], []], "operation 1 of rank 0: from rank 0 to 1 with tag 0 go 1 messages, and 0 are"),
+        ([[Operation(CALC, 1), Operation(CALC, 1, requires=(1,))]], "operation 2 of rank 0: the operation waits for"),
+        (
+            [
+                [Operation(RECV, 8, 1), Operation(SEND, 8, 1, requires=(0,))],
+                [Operation(RECV, 8, 0), Operation(SEND, 8, 0, requires=(0,))],
+            ],
+            "or of messages: operation 1 of rank 0, operation 2 of rank 0, operation 1 of rank 1, operation 2 of rank",
+        ),
+    ]
+    for lists, error in wrong:
+        for given in (lists, columns.Columns.of(lists)):
+            with pytest.raises(UsageError, match=rf"^pybsp\.logp\.Goal\.simulate: .*{error}"):
+                Goal(given).simulate(LogPMachine(len(lists), L=16, o=1, G=4))
 
 
 def test_receives_of_several_kinds_for_one_message_are_refused_in_lists_too() -> None:
