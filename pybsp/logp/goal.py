@@ -172,7 +172,7 @@ class Goal:
         With the same machine and deliveries the schedule has the same times.
 
         Args:
-            trace: of messages that were all acquired, on a machine with a step of at least 1 ns; or a timeline.
+            trace: of messages that were all acquired, on a machine with steps of at least 1 ns; or a timeline.
 
         Raises:
             UsageError: one was not, or a shorter step.
