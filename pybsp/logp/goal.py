@@ -191,8 +191,8 @@ class Goal:
             raise UsageError("pybsp.logp.Goal.of: argument trace: expected messages that were all acquired")
         if trace.machine.step < 1e-9:
             raise UsageError(
-                "pybsp.logp.Goal.of: argument trace: expected that of a machine with a step of at least 1e-09 s, as GOAL "
-                f"counts nanoseconds, got {trace.machine.step} s"
+                "pybsp.logp.Goal.of: argument trace: expected that of a machine with a step of at least 1e-09 s, as "
+                f"GOAL counts nanoseconds, got {trace.machine.step} s"
             )
         return cls(operations_of(trace, 1e9 * trace.machine.step))
 

@@ -246,7 +246,7 @@ def test_many_labels_messages_and_steps_far_apart() -> None:
     [
         LogPMachine(2, L=1 << 40, o=1, G=4, step=1e-9),
         LogPMachine(2, L=1 << 30, o=1, G=1 << 29, step=1e-9),
-        LogPMachine(2, L=16, o=1, G=4, step=1e-300),
+        LogPMachine(2, L=16, o=1, G=4, step=1e-290),
         LogPMachine(2, L=16, o=1, G=4, step=1e-9, G_word=1e9),
     ],
 )

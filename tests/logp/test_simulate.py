@@ -14,7 +14,8 @@ import pytest
 import pybsp
 from pybsp import LogPMachine
 from pybsp.errors import DeadlockError, ProcessorError, UnreceivedError, UsageError
-from pybsp.logp import Message, Processor, Simulation, simulate
+from pybsp.logp import Goal, Message, Processor, Simulation, simulate
+from pybsp.logp.operations import RECV, SEND, Operation
 from pybsp.logp.schedule import NAMES
 
 SCHEDULES = (*NAMES, "random")
@@ -206,6 +207,30 @@ def test_compute_takes_its_steps_and_needs_a_whole_number() -> None:
     assert done.results == [5, 5, 5]
     assert done.busy.tolist() == [5, 5, 5]
     assert type(done.results[0]) is int
+
+
+def test_an_execution_of_two_to_the_63_steps_is_an_error() -> None:
+    def one(proc: Processor) -> Any:
+        return proc.send(0, np.zeros(100)) if proc.pid else proc.recv()
+
+    def late(proc: Processor) -> Any:
+        return proc.recv(until=2**63 - 1)
+
+    words = LogPMachine(2, L=16, o=1, G=4, step=1e-15, G_word=1e6)
+    endless = LogPMachine(2, L=16, o=1, G=4, step=1e-290, G_word=1e300)
+    assert simulate(late, p=2).time == 2**63 - 1
+    calls: list[Callable[[], Any]] = [
+        lambda: simulate(lambda proc: [proc.compute(2**62) for _ in range(3)], p=2),
+        lambda: simulate(lambda proc: proc.compute(1), p=2, starts=[2**63 - 1, 0]),
+        lambda: simulate(lambda proc: (late(proc), proc.compute(1)), p=2),
+        lambda: simulate(one, machine=words),
+        lambda: simulate(one, machine=endless),
+        lambda: simulate(one, machine=LogPMachine(2, L=2**70, o=1, G=4)),
+        lambda: Goal([[Operation(RECV, 10**12, 1)], [Operation(SEND, 10**12, 0)]]).simulate(words),
+    ]
+    for call in calls:
+        with pytest.raises(UsageError, match=r"^pybsp\.logp: the execution takes 2\^63 steps or more: .* step longer"):
+            call()
 
 
 def test_poll_takes_a_step_without_a_message_and_the_overhead_with_one() -> None:
