@@ -870,6 +870,16 @@ def test_the_same_seed_gives_the_same_execution(schedule: str) -> None:
 
 # Payloads
 
+ODD_ARRAYS: list[np.ndarray[Any, Any]] = [
+    np.arange(6)[::2],
+    np.arange(12).reshape(3, 4).T,
+    np.broadcast_to(np.arange(3), (2, 3)),
+    np.zeros(2, "M8[s]"),
+    np.zeros(2, [("a", "i1"), ("b", "f8")]),
+    np.array([{"a": 1}, None], dtype=object),
+    np.empty((0, 4)),
+]
+
 PAYLOADS = [
     None,
     True,
@@ -895,6 +905,7 @@ PAYLOADS = [
     np.ma.masked_array([1, 2], [True, False]),
     (7, np.arange(3)),
     (7, (8, np.arange(3))),
+    *((0, odd) for odd in ODD_ARRAYS),
     [np.arange(3), "x"],
     bytearray(b"buffer"),
     memoryview(b"view"),
