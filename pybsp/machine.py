@@ -586,6 +586,9 @@ class EBSPMachine(MachinePart):
         }
 
 
+_LEAST_STEP = 1e-290  # seconds of a LogP machine's step, so that times are finite numbers of steps
+
+
 @dataclass(frozen=True)
 class LogPMachine(MachinePart):
     """A LogP machine of p processors.
@@ -603,7 +606,7 @@ class LogPMachine(MachinePart):
         intervals: of L, o, G and G_word where they were measured: (lowest, highest), in seconds.
 
     Raises:
-        UsageError: a parameter that is negative, or no whole number of steps.
+        UsageError: a parameter that is negative, or no whole number of steps; a step below 1e-290.
 
     Examples:
         >>> machine = pybsp.LogPMachine(p=8, L=16, o=1, G=4)
@@ -641,8 +644,10 @@ class LogPMachine(MachinePart):
                 unit = "" if name == "p" else " of steps"
                 raise UsageError(f"LogPMachine: {name} must be a whole number{unit}, at least {least}, got {value!r}")
             object.__setattr__(self, name, int(value))
-        if not is_finite(self.step) or self.step <= 0:
-            raise UsageError(f"LogPMachine: step must be finite and above 0 (seconds), got {self.step!r}")
+        if not is_finite(self.step) or self.step < _LEAST_STEP:
+            raise UsageError(
+                f"LogPMachine: step must be finite and at least {_LEAST_STEP} (seconds), got {self.step!r}"
+            )
         if self.G_word is not None and not (is_finite(self.G_word) and self.G_word >= 0):
             raise UsageError(f"LogPMachine: G_word must be finite and at least 0 (seconds), got {self.G_word!r}")
 

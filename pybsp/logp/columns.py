@@ -57,11 +57,7 @@ class Columns(Sequence[Sequence[Operation]]):
             order = np.argsort(waiters, kind="stable")
             arrays[5:] = [np.ascontiguousarray(each[order]) for each in arrays[5:]]
         columns = cls(*arrays)
-        if columns._ambiguous:
-            return None
-        channel, count = columns.channels
-        ends = module.ends(columns.kinds, columns.sizes, channel, count, *columns._waits)
-        return columns if ends else None
+        return columns if not columns._ambiguous and columns.end else None
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[Operation]]) -> Columns:
@@ -151,6 +147,12 @@ class Columns(Sequence[Sequence[Operation]]):
         module, channel = compiled(), np.zeros(len(self.kinds), np.int32)
         assert module is not None
         return channel, module.channels(self.begins, self.kinds, self.peers, self.tags, channel)
+
+    @cached_property
+    def end(self) -> bool:
+        """Whether all is known to come to its end; no if nothing was compiled that knows it."""
+        module = compiled()
+        return module is not None and bool(module.ends(self.kinds, self.sizes, *self.channels, *self._waits))
 
     @property
     def _ambiguous(self) -> bool:

@@ -22,7 +22,7 @@ from ..errors import DeadlockError, ProcessorError, UnreceivedError, UsageError
 from ..failures import note_place
 from ..machine import LogPMachine
 from . import wording
-from .arguments import destination, whole, whole_steps
+from .arguments import MOST_STEPS, destination, whole, whole_steps
 from .payload import copied
 from .processor import Message
 from .schedule import Schedule
@@ -303,6 +303,7 @@ class Engine:
             ProcessorError: some called sys.exit with such a status, and others did not.
             DeadlockError: processors wait for messages that nobody will send.
             UnreceivedError: messages were left that nobody received.
+            UsageError: the execution takes 2^63 steps or more.
         """
         p = self.machine.p
         assert len(bodies) == p
@@ -497,11 +498,13 @@ class Engine:
         return now
 
     def _result(self, processors: Sequence[SimulatedProcessor], results: list[Any]) -> Simulation:
+        time = max(processor._clock for processor in processors)
+        if max(time, self._now) > MOST_STEPS:
+            raise UsageError(wording.too_long(self.machine.step))
         finished, began, busy, stalls = (
             np.array([getattr(processor, name) for processor in processors], np.int64)
             for name in ("_clock", "_started", "_busy", "_stalled")
         )
-        time = int(finished.max(initial=0))
         records = (
             self._source,
             self._dest,

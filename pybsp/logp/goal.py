@@ -75,8 +75,27 @@ class _OperationPlace(NamedTuple):
     path: str
     line: int
 
+    def __str__(self) -> str:
+        return f"line {self.line}"
+
     def error(self, text: str) -> UsageError:
-        return UsageError(f"pybsp.logp.Goal.load: {self.path}, line {self.line}: {text}")
+        return UsageError(f"pybsp.logp.Goal.load: {self.path}, {self}: {text}")
+
+
+class _ListPlace(NamedTuple):
+    """Where an operation stands in lists."""
+
+    pid: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"operation {self.number + 1} of rank {self.pid}"
+
+    def error(self, text: str) -> UsageError:
+        return UsageError(f"pybsp.logp.Goal.simulate: {self}: {text}")
+
+
+_Places = Sequence[Sequence[_OperationPlace]] | Sequence[Sequence[_ListPlace]]  # of each processor's operations
 
 
 @dataclass(frozen=True, repr=False)
@@ -153,10 +172,10 @@ class Goal:
         With the same machine and deliveries the schedule has the same times.
 
         Args:
-            trace: of messages that were all acquired; or a timeline.
+            trace: of messages that were all acquired, on a machine with steps of at least 1 ns; or a timeline.
 
         Raises:
-            UsageError: one was not.
+            UsageError: one was not, or a shorter step.
 
         Examples:
             >>> def program(proc):
@@ -170,7 +189,12 @@ class Goal:
             return cls(trace.operations())
         if len(trace) and int(trace.acquisition.min()) < 0:
             raise UsageError("pybsp.logp.Goal.of: argument trace: expected messages that were all acquired")
-        return cls(operations_of(trace))
+        if trace.machine.step < 1e-9:
+            raise UsageError(
+                "pybsp.logp.Goal.of: argument trace: expected that of a machine with a step of at least 1e-09 s, as "
+                f"GOAL counts nanoseconds, got {trace.machine.step} s"
+            )
+        return cls(operations_of(trace, 1e9 * trace.machine.step))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a GOAL file; one that is there is replaced whole.
@@ -219,7 +243,7 @@ class Goal:
 
         Raises:
             UsageError: wrong arguments; a machine without max{2, o} <= G <= L, or with so short a step that what is
-                computed ends after 2^62.
+                computed ends after 2^62; operations that are never done, which `load` refuses in a file.
 
         Examples:
             >>> machine = pybsp.LogPMachine(p=2, L=16, o=1, G=4, step=1e-6)
@@ -230,14 +254,13 @@ class Goal:
         """
         operation = "pybsp.logp.Goal.simulate"
         machine, chosen = machine_of(Goal.simulate, self.p, machine, operation), schedule_of(schedule, seed, operation)
-        done = Columns.of(self.lists).play(machine, chosen)
-        if done is not None:
-            return done
-        engine = Engine(machine, chosen)
-        processors = [ListProcessor(engine, pid, operations) for pid, operations in enumerate(self.lists)]
-        return engine.play(processors, processors)
+        columns = Columns.of(self.lists)
+        if not columns.end:
+            lists = list(self.lists)
+            Goal(lists)._require_end([[_ListPlace(pid, k) for k in range(len(one))] for pid, one in enumerate(lists)])
+        return played(columns, machine, chosen)
 
-    def _require_end(self, places: Sequence[Sequence[_OperationPlace]]) -> None:
+    def _require_end(self, places: _Places) -> None:
         """Do all without time: what comes first makes no difference to whether all is done.
 
         Raises:
@@ -259,7 +282,7 @@ class Goal:
                     found = receiving(to[one.peer], pid, one.tag) or [(pid, one.tag)]
                     if len(found) > 1:
                         raise self._place_of(places, one.peer, found[-1]).error(
-                            f"the message of line {place.line} may be for this receive, or for "
+                            f"the message of {place} may be for this receive, or for "
                             f"'from {found[0][0]} tag {found[0][1]}': which of them is not simulated; name source and "
                             "tag, or let all that it may be for have the same"
                         )
@@ -288,13 +311,13 @@ class Goal:
                     )
         circle = sorted(places[pid][number] for pid, number in self._circle(channels))
         if circle:
-            lines = [str(place.line) for place in circle]
-            by_way = f": lines {', '.join(lines[:LINES])}" + (", ..." if len(lines) > LINES else "")
+            by_way = f": {', '.join(map(str, circle[:LINES]))}" + (", ..." if len(circle) > LINES else "")
             raise circle[0].error(
-                "the operation waits for itself, by way of what it requires, or of messages" + by_way * (len(lines) > 1)
+                "the operation waits for itself, by way of what it requires, or of messages"
+                + by_way * (len(circle) > 1)
             )
 
-    def _place_of(self, places: Sequence[Sequence[_OperationPlace]], pid: int, channel: Channel) -> _OperationPlace:
+    def _place_of(self, places: _Places, pid: int, channel: Channel) -> _OperationPlace | _ListPlace:
         """Where a processor first receives by a channel."""
         return next(
             places[pid][number]
@@ -368,6 +391,16 @@ class Goal:
                 undone = [other for other in one.requires if not done[pid][other]]
                 place = pid, (undone or [other for other in one.irequires if not begun[pid][other]])[0]
         return list(path)[list(path).index(place) :]
+
+
+def played(columns: Columns, machine: LogPMachine, schedule: Schedule) -> Simulation:
+    """Operations on the simulated machine, as far as they can be done."""
+    done = columns.play(machine, schedule)
+    if done is not None:
+        return done
+    engine = Engine(machine, schedule)
+    processors = [ListProcessor(engine, pid, operations) for pid, operations in enumerate(columns)]
+    return engine.play(processors, processors)
 
 
 @dataclass

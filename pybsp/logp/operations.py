@@ -107,7 +107,7 @@ class ListProcessor(SimulatedProcessor):
             self._busy += steps
             if self._clock >= MOST_TIME:
                 raise UsageError(
-                    f"pybsp.logp.Goal.simulate: operation {number + 1} of rank {self.pid} ({one}) would end at 2**62 "
+                    f"pybsp.logp: operation {number + 1} of rank {self.pid} ({one}) would end at 2**62 "
                     f"steps or later: argument machine: expected a longer step than {self.machine.step} s"
                 )
             self._end(number)
@@ -175,30 +175,39 @@ class ProcessorClock:
         self._next_acquisition = begin + self._machine.G
 
 
-def operations_of(trace: Trace) -> list[list[Operation]]:
-    """Of an execution whose messages were all acquired, each processor's operations, one after the other."""
+def operations_of(trace: Trace, unit: float) -> list[list[Operation]]:
+    """Of an execution whose messages were all acquired, each processor's operations, one after the other.
+
+    Args:
+        trace: the execution.
+        unit: how much of CALC is a step: its nanoseconds, or 1, to count in steps.
+    """
     events: list[list[_Event]] = [[] for _ in range(trace.p)]
     columns = (trace.source, trace.dest, trace.submission, trace.acceptance, trace.delivery, trace.acquisition)
     o = trace.machine.o
     for source, dest, submission, acceptance, delivery, acquisition, words in zip(
         *(column.tolist() for column in (*columns, trace.words)), strict=True
     ):
-        events[source].append(_Event(submission - o, SEND, dest, acceptance, words))
-        events[dest].append(_Event(acquisition - o, RECV, source, delivery, words))
-    return [_operations(trace.machine, sorted(those)) for those in events]
+        events[source].append(_Event(submission - o, acceptance, SEND, dest, submission, words))
+        events[dest].append(_Event(acquisition - o, acquisition, RECV, source, delivery, words))
+    return [_operations(trace.machine, sorted(those), unit) for those in events]
 
 
 class _Event(NamedTuple):
-    """A message, as one of its processors has it: begun at a time; `other` is its acceptance, or its delivery."""
+    """A message, as one of its processors has it; ready: when it was prepared, or delivered.
+
+    Without overheads several begin at a time: the first is what was over first.
+    """
 
     begin: int
+    ended: int
     kind: int
     peer: int
-    other: int
+    ready: int
     words: int
 
 
-def _operations(machine: LogPMachine, events: Sequence[_Event]) -> list[Operation]:
+def _operations(machine: LogPMachine, events: Sequence[_Event], unit: float) -> list[Operation]:
     """One after the other; between two so much computing as explains the time of the second."""
     found: list[Operation] = []
     clock = ProcessorClock(machine)
@@ -206,13 +215,13 @@ def _operations(machine: LogPMachine, events: Sequence[_Event]) -> list[Operatio
     def add(kind: int, size: int, peer: int = 0) -> None:
         found.append(Operation(kind, size, peer, requires=(len(found) - 1,) if found else ()))
 
-    for begin, kind, peer, other, words in events:
-        least = clock.submission() - machine.o if kind == SEND else max(clock.acquisition(words), other)
+    for begin, ended, kind, peer, ready, words in events:
+        least = clock.submission() - machine.o if kind == SEND else max(clock.acquisition(words), ready)
         if begin > least:
-            add(CALC, round((begin - clock.time) * machine.step * 1e9))
+            add(CALC, round((begin - clock.time) * unit))
         add(kind, 8 * words, peer)
         if kind == SEND:
-            clock.accepted(begin + machine.o, other, words)
+            clock.accepted(ready, ended, words)
         else:
             clock.acquired(begin)
     return found

@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..mail import Inbox, Mail
 from ..transport import MAIL
@@ -17,15 +18,18 @@ _pool = BufferPool()
 
 
 def copied(payload: Any) -> Any:
-    """The payload as it arrives: what cannot change is itself, an array a read-only copy, other objects pickled.
+    """The payload as it arrives on ranks, too: what cannot change is itself, an array a read-only copy, other objects
+    pickled.
 
     Raises:
         UsageError: it cannot be pickled.
     """
     if _is_immutable(payload):
         return payload
-    if _is_plain(payload):
-        return _copied_plain(payload)
+    if type(payload) is np.ndarray and not payload.dtype.hasobject:
+        return _copied_array(payload)
+    if type(payload) is tuple and all(map(_is_plain, payload)):
+        return tuple(map(_copied_plain, payload))
     if type(payload) in _PICKLED:
         buffers: list[pickle.PickleBuffer] = []
         try:
@@ -50,16 +54,23 @@ def _is_immutable(payload: Any) -> bool:
 
 
 def _is_plain(payload: Any) -> bool:
-    """Arrays, also in tuples with what cannot change, such as a routed message with its number."""
+    """Arrays, also in tuples with what cannot change, such as a routed message with its number.
+
+    Of arrays only those whose memory pickle leaves where it is: it copies others, which may be written to then.
+    """
     if type(payload) is np.ndarray:
-        return not payload.dtype.hasobject
+        return payload.flags.c_contiguous and payload.itemsize > 0 and payload.dtype.kind in "biufcSU"
     return all(map(_is_plain, payload)) if type(payload) is tuple else _is_immutable(payload)
 
 
 def _copied_plain(payload: Any) -> Any:
     """What pickling would give, sooner."""
     if type(payload) is np.ndarray:
-        copy = payload.copy()
-        copy.flags.writeable = False
-        return copy
+        return _copied_array(payload)
     return tuple(map(_copied_plain, payload)) if type(payload) is tuple else payload
+
+
+def _copied_array(array: NDArray[Any]) -> NDArray[Any]:
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy

@@ -9,7 +9,10 @@ from ..machine import LogPMachine
 
 
 class Message(NamedTuple):
-    """A received message; arrays are read-only.
+    """A received message.
+
+    An array is read-only. So is one in another object, such as a tuple, but for those that pickle copies: arrays that
+    are not contiguous, of objects, or of times.
 
     Examples:
         >>> def program(proc):

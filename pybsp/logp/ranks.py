@@ -31,7 +31,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, overload
+from typing import Any, NoReturn, Protocol, overload
 
 import numpy as np
 
@@ -537,6 +537,7 @@ class RankProcessor:
     def close(self) -> None:
         """Take what is under way, and give back what this holds. Collective; nothing is sent or received afterwards."""
         if self.p == 1:
+            self._refuse_calls()
             return
         self.rest()
         self._closing = True
@@ -582,6 +583,20 @@ class RankProcessor:
             self._ring.pop()[1].Free()
         self._departures.forget()
         self._incomplete.clear()
+        self._refuse_calls()
+
+    def _refuse_calls(self) -> None:
+        """What the program calls after the end of its run is an error."""
+
+        def refused(*_: Any, **__: Any) -> NoReturn:
+            raise UsageError(
+                f"pybsp.logp.run: the proc of processor {self.pid} was called after the end of its run; call the proc "
+                "that the program is given, in its run"
+            )
+
+        self._inbox.clear()
+        self._quick = False
+        self._full = self._submit = self._post = refused
 
     def _came(self, source: int) -> int:
         """Messages of all kinds from a source."""

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 from ..errors import UsageError
 from ..machine import LogPMachine
-from .goal import Goal
-from .schedule import Schedule
+from .goal import played
+from .schedule import Schedule, schedule_of
+from .simulation import machine_of
 from .timeline import Timeline
 
 
@@ -44,16 +45,23 @@ def predict(
         >>> pybsp.logp.predict(timeline, slower).seconds
         3.4e-05
     """
+    operation = "pybsp.logp.predict"
+    if not isinstance(timeline, Timeline):
+        raise UsageError(
+            f"{operation}: argument timeline: expected a pybsp.logp.Timeline, which of a run on ranks only processor 0 "
+            f"has, got {type(timeline).__name__}"
+        )
     machine = timeline.machine if machine is None else machine
     if isinstance(machine, LogPMachine) and machine.o > machine.G:
         machine = dataclasses.replace(machine, G=machine.o)
     if isinstance(machine, LogPMachine) and machine.p != timeline.p:
         raise UsageError(
-            f"pybsp.logp.predict: argument machine: expected one of p = {timeline.p}, as the run's, got {machine.p}"
+            f"{operation}: argument machine: expected one of p = {timeline.p}, as the run's, got {machine.p}"
         )
+    machine, chosen = machine_of(predict, timeline.p, machine, operation), schedule_of(schedule, seed, operation)
     operations = timeline.operations()
-    simulation = Goal(operations).simulate(machine, schedule, seed=seed)
+    simulation = played(operations, machine, chosen)
     acquired = simulation.trace.acquisition
     if len(acquired) < timeline.sent.sum() or (acquired < 0).any():
-        raise UsageError("pybsp.logp.predict: argument timeline: its operations wait for each other, in a circle")
+        raise UsageError(f"{operation}: argument timeline: its operations wait for each other, in a circle")
     return Timeline.played(operations, simulation, timeline)

@@ -191,8 +191,12 @@ class Choices(Schedule):
         return digit
 
     def delivery(self, source: int, dest: int, accepted: int, taken: Set[int]) -> int:
-        free = [step for step in range(accepted + self.L, accepted, -1) if step not in taken]
-        return free[self._choose(len(free))]
+        within = sorted((step for step in taken if accepted < step <= accepted + self.L), reverse=True)
+        step = accepted + self.L - self._choose(self.L - len(within))
+        for other in within:  # the digit counts free steps alone
+            if other >= step:
+                step -= 1
+        return step
 
     def acceptances(self, dest: int, waiting: Sequence[int], room: int) -> Sequence[int]:
         # The order of those that are chosen makes no difference: any step of delivery can be chosen for each.

@@ -51,7 +51,7 @@ def simulate(
         ProcessorError: some called sys.exit with such a status, and others did not.
         DeadlockError: processors wait for messages that nobody will send.
         UnreceivedError: messages were left that nobody received.
-        UsageError: wrong arguments; a machine without max{2, o} <= G <= L.
+        UsageError: wrong arguments; a machine without max{2, o} <= G <= L; an execution of 2^63 steps or more.
 
     Source: *BSP vs LogP*, section 2.2; Alexandrov, Ionescu, Schauser, Scheiman, *LogGP* (1995), section 2.
 

@@ -244,20 +244,22 @@ class Timeline:
         """
         if len(simulation.trace) and int(simulation.trace.acquisition.min()) < 0:
             raise UsageError("pybsp.logp.Timeline.of: argument simulation: expected messages that were all acquired")
-        return cls.played(Columns.of(operations_of(simulation.trace)), simulation)
+        # In steps: nanoseconds are too coarse for steps of less.
+        return cls.played(Columns.of(operations_of(simulation.trace, 1)), simulation)
 
     @classmethod
     def played(cls, columns: Columns, simulation: Simulation, measured: Timeline | None = None) -> Timeline:
         """Of a schedule whose operations go one after the other, on the simulated machine.
 
         Args:
-            columns: what was done.
+            columns: what was done; CALC in steps, or in nanoseconds where that was measured.
             simulation: what came of it.
             measured: what the schedule was made from, if that was a timeline.
         """
         machine, trace, p = simulation.machine, simulation.trace, len(columns)
         pids = np.repeat(np.arange(p), np.diff(columns.begins))
-        calc = np.where(columns.kinds == CALC, np.rint(columns.sizes * 1e-9 / machine.step), 0).astype(np.int64)
+        steps = columns.sizes if measured is None else np.rint(columns.sizes * 1e-9 / machine.step)
+        calc = np.where(columns.kinds == CALC, steps, 0).astype(np.int64)
         there = columns.kinds != CALC
         computed = np.concatenate(([0], np.cumsum(calc)))
         computed = (computed[1:] - computed[columns.begins[pids]])[there]
@@ -312,9 +314,9 @@ class Timeline:
             begun=nanoseconds(begun),
             ready=nanoseconds(ready),
             ended=nanoseconds(ended),
-            gap=nanoseconds(gap),
-            stalled=nanoseconds(stalled),
-            waiting=nanoseconds(waiting),
+            gap=nanoseconds(begun + waiting + gap) - nanoseconds(begun + waiting),
+            stalled=nanoseconds(ended) - nanoseconds(ended - stalled),
+            waiting=nanoseconds(begun + waiting) - nanoseconds(begun),
             started=started,
             finished=finished,
             work=np.zeros(p, np.int64) if measured is None else measured.work,

@@ -26,6 +26,14 @@ def deadlock(p: int, waiting: Sequence[tuple[int, int]], left: Mapping[int, int]
     )
 
 
+def too_long(step: float) -> str:
+    """An execution whose times, in steps of so many seconds, are too large."""
+    return (
+        "pybsp.logp: the execution takes 2^63 steps or more: expected fewer; compute less, or take a machine with a "
+        f"step longer than {step} s"
+    )
+
+
 def unreceived(left: Mapping[int, int]) -> str:
     """Whose messages were not received."""
     number = sum(left.values())

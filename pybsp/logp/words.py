@@ -15,9 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import UsageError
 from ..machine import LogPMachine
 from ..mail import PLAIN_NUMBERS, Mail
 from ..transport.memory import BufferPool
+from . import wording
+from .arguments import MOST_STEPS
 
 _pool = BufferPool()
 
@@ -37,8 +40,15 @@ def words(payload: Any) -> int:
 
 
 def streaming(machine: LogPMachine, count: int) -> int:
-    """Steps that the words behind the first take in a port: (count - 1) G_word, rounded up; 0 without G_word."""
+    """Steps that the words behind the first take in a port: (count - 1) G_word, rounded up; 0 without G_word.
+
+    Raises:
+        UsageError: they are too many.
+    """
     if not machine.G_word or count < 2:
         return 0
+    steps = (count - 1) * machine.G_word / machine.step
+    if steps > MOST_STEPS:  # it may be infinite
+        raise UsageError(wording.too_long(machine.step))
     # What is a whole number of steps but for rounding is one.
-    return math.ceil(round((count - 1) * machine.G_word / machine.step, 6))
+    return math.ceil(round(steps, 6))

@@ -10,8 +10,8 @@ import pytest
 
 from pybsp import LogPMachine, logp
 from pybsp.errors import UsageError
-from pybsp.logp import Goal, Processor, simulate
-from pybsp.logp.operations import ANY, RECV, SEND, Operation
+from pybsp.logp import Goal, Processor, columns, simulate
+from pybsp.logp.operations import ANY, CALC, RECV, SEND, Operation
 
 from .random_programs import Replay, wanderer
 
@@ -38,6 +38,26 @@ def test_the_schedule_of_a_trace_has_the_same_times(machine: LogPMachine, seeds:
         again._check()
         for name in COLUMNS:
             assert np.array_equal(getattr(again.trace, name), getattr(trace, name)), (seed, name)
+
+
+def test_without_overheads_what_was_over_first_comes_first() -> None:
+    """What processor 1 sends at 2 answers what it acquired then."""
+
+    def program(proc: Processor) -> None:
+        if proc.pid == 0:
+            proc.send(1, "go")
+            proc.send(2, "y")
+        else:
+            proc.recv()
+            if proc.pid == 1:
+                proc.send(2, "x")
+            else:
+                proc.recv()
+
+    machine = LogPMachine(3, L=2, o=0, G=2, step=1e-6)
+    trace = simulate(program, machine=machine).trace
+    assert trace.acquisition.tolist() == [2, 4, 6]
+    assert Goal.of(trace).simulate(machine).trace.acquisition.tolist() == [2, 4, 6]
 
 
 def read(tmp_path: Path, text: str) -> Goal:
@@ -183,7 +203,7 @@ BAD = [
         "num_ranks 2\nrank 0 {\na: recv 8b from 1\n}\n"
         "rank 1 {\na: send 8b to 0\nb: calc 1\nc: calc 1\na requires b\nb requires c\nc requires b\n}\n",
         7,
-        "or of messages: lines 7, 8",
+        "or of messages: line 7, line 8",
     ),
 ]
 
@@ -201,6 +221,12 @@ def test_a_trace_that_was_cut_off_has_no_schedule() -> None:
     one = np.ones(1, np.int64)
     trace = logp.Trace(LogPMachine(2, 16, 1, 4), one, 0 * one, one, one, none, none, one)
     with pytest.raises(UsageError, match="expected messages that were all acquired"):
+        Goal.of(trace)
+
+
+def test_steps_shorter_than_a_nanosecond_have_no_schedule() -> None:
+    trace = simulate(lambda proc: proc.compute(3), machine=LogPMachine(2, 16, 1, 4, step=0.5e-9)).trace
+    with pytest.raises(UsageError, match=r"Goal\.of: argument trace: .* step of at least 1e-09 s.*, got 5e-10 s"):
         Goal.of(trace)
 
 
@@ -267,6 +293,28 @@ def test_a_step_so_short_that_times_cannot_be_counted_is_an_error(tmp_path: Path
     goal = read(tmp_path, "num_ranks 1\nrank 0 {\ncalc 1\ncalc 1000000000000\n}\n")
     with pytest.raises(UsageError, match=r"operation 2 of rank 0 \(calc 1000000000000\) would end at 2\*\*62 steps"):
         goal.simulate(LogPMachine(1, L=16, o=1, G=4, step=1e-18))
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_lists_that_have_no_end_are_refused(built: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not built:
+        monkeypatch.setattr(columns, "compiled", lambda: None)
+    wrong: list[tuple[list[list[Operation]], str]] = [
+        ([[Operation(RECV, 8, 1)], []], "operation 1 of rank 0: from rank 1 to 0 with tag 0 go 0 messages, and 1 are"),
+        ([[Operation(SEND, 8, 1)], []], "operation 1 of rank 0: from rank 0 to 1 with tag 0 go 1 messages, and 0 are"),
+        ([[Operation(CALC, 1), Operation(CALC, 1, requires=(1,))]], "operation 2 of rank 0: the operation waits for"),
+        (
+            [
+                [Operation(RECV, 8, 1), Operation(SEND, 8, 1, requires=(0,))],
+                [Operation(RECV, 8, 0), Operation(SEND, 8, 0, requires=(0,))],
+            ],
+            "or of messages: operation 1 of rank 0, operation 2 of rank 0, operation 1 of rank 1, operation 2 of rank",
+        ),
+    ]
+    for lists, error in wrong:
+        for given in (lists, columns.Columns.of(lists)):
+            with pytest.raises(UsageError, match=rf"^pybsp\.logp\.Goal\.simulate: .*{error}"):
+                Goal(given).simulate(LogPMachine(len(lists), L=16, o=1, G=4))
 
 
 def test_receives_of_several_kinds_for_one_message_are_refused_in_lists_too() -> None:

@@ -136,6 +136,29 @@ def test_negative_seeds_are_the_named_schedules_and_then_spelled_out_choices() -
     assert len(seen) == 20
 
 
+def test_digits_of_choices_are_free_steps_from_the_latest_on() -> None:
+    draw = random.Random(0)
+    for _ in range(200):
+        L, accepted = draw.randrange(1, 12), draw.randrange(50)
+        taken = set(draw.sample(range(accepted - 5, accepted + L + 5), draw.randrange(L + 5)))
+        free = [step for step in range(accepted + L, accepted, -1) if step not in taken]
+        for digit, step in enumerate(free):
+            choices = Choices(digit + 7 * len(free))
+            choices.begin(LogPMachine(2, L=L, o=0, G=1))
+            assert choices.delivery(1, 0, accepted, taken) == step, (L, accepted, taken, digit)
+            assert (choices.radices, choices.rest) == ([len(free)], 7)
+
+
+def test_choices_of_a_step_do_not_go_through_all_steps() -> None:
+    class Taken(set[int]):
+        def __contains__(self, step: object) -> bool:
+            raise AssertionError("asked for one step after the other")
+
+    choices = Choices(5)
+    choices.begin(LogPMachine(2, L=1 << 70, o=0, G=2))
+    assert choices.delivery(1, 0, 100, Taken({(1 << 70) + 100, (1 << 70) + 94})) == (1 << 70) + 93
+
+
 def test_each_name_is_one_of_a_schedule() -> None:
     assert set(SCHEDULES) == {*NAMES, "random"}
     assert len({type(schedule_of(name, 0, "")) for name in SCHEDULES}) == len(SCHEDULES)

@@ -14,7 +14,8 @@ import pytest
 import pybsp
 from pybsp import LogPMachine
 from pybsp.errors import DeadlockError, ProcessorError, UnreceivedError, UsageError
-from pybsp.logp import Message, Processor, Simulation, simulate
+from pybsp.logp import Goal, Message, Processor, Simulation, simulate
+from pybsp.logp.operations import RECV, SEND, Operation
 from pybsp.logp.schedule import NAMES
 
 SCHEDULES = (*NAMES, "random")
@@ -206,6 +207,30 @@ def test_compute_takes_its_steps_and_needs_a_whole_number() -> None:
     assert done.results == [5, 5, 5]
     assert done.busy.tolist() == [5, 5, 5]
     assert type(done.results[0]) is int
+
+
+def test_an_execution_of_two_to_the_63_steps_is_an_error() -> None:
+    def one(proc: Processor) -> Any:
+        return proc.send(0, np.zeros(100)) if proc.pid else proc.recv()
+
+    def late(proc: Processor) -> Any:
+        return proc.recv(until=2**63 - 1)
+
+    words = LogPMachine(2, L=16, o=1, G=4, step=1e-15, G_word=1e6)
+    endless = LogPMachine(2, L=16, o=1, G=4, step=1e-290, G_word=1e300)
+    assert simulate(late, p=2).time == 2**63 - 1
+    calls: list[Callable[[], Any]] = [
+        lambda: simulate(lambda proc: [proc.compute(2**62) for _ in range(3)], p=2),
+        lambda: simulate(lambda proc: proc.compute(1), p=2, starts=[2**63 - 1, 0]),
+        lambda: simulate(lambda proc: (late(proc), proc.compute(1)), p=2),
+        lambda: simulate(one, machine=words),
+        lambda: simulate(one, machine=endless),
+        lambda: simulate(one, machine=LogPMachine(2, L=2**70, o=1, G=4)),
+        lambda: Goal([[Operation(RECV, 10**12, 1)], [Operation(SEND, 10**12, 0)]]).simulate(words),
+    ]
+    for call in calls:
+        with pytest.raises(UsageError, match=r"^pybsp\.logp: the execution takes 2\^63 steps or more: .* step longer"):
+            call()
 
 
 def test_poll_takes_a_step_without_a_message_and_the_overhead_with_one() -> None:
@@ -845,6 +870,16 @@ def test_the_same_seed_gives_the_same_execution(schedule: str) -> None:
 
 # Payloads
 
+ODD_ARRAYS: list[np.ndarray[Any, Any]] = [
+    np.arange(6)[::2],
+    np.arange(12).reshape(3, 4).T,
+    np.broadcast_to(np.arange(3), (2, 3)),
+    np.zeros(2, "M8[s]"),
+    np.zeros(2, [("a", "i1"), ("b", "f8")]),
+    np.array([{"a": 1}, None], dtype=object),
+    np.empty((0, 4)),
+]
+
 PAYLOADS = [
     None,
     True,
@@ -870,6 +905,7 @@ PAYLOADS = [
     np.ma.masked_array([1, 2], [True, False]),
     (7, np.arange(3)),
     (7, (8, np.arange(3))),
+    *((0, odd) for odd in ODD_ARRAYS),
     [np.arange(3), "x"],
     bytearray(b"buffer"),
     memoryview(b"view"),

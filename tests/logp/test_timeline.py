@@ -81,6 +81,18 @@ def test_the_operations_of_a_simulation_again_take_as_long(machine: LogPMachine,
             assert np.isclose((farther.delivery - farther.acceptance).max(), 3 * machine.L * machine.step)
 
 
+def test_steps_shorter_than_a_nanosecond_are_counted() -> None:
+    machine = LogPMachine(3, L=12, o=1, G=3, step=0.25e-9)
+    for seed in range(20):
+        simulation = simulate(wanderer, machine.p, machine, args=(seed, 6, 30))
+        timeline = Timeline.of(simulation)
+        assert np.array_equal(timeline.finished, np.rint(0.25 * simulation.finished)), seed
+        assert timeline.computing_last.min() >= 0, seed
+        assert min(float(each.min()) for each in timeline.spent().values()) >= 0, (seed, timeline.spent())
+        found, in_order = timeline.messages(), np.lexsort((simulation.trace.submission, simulation.trace.source))
+        assert np.allclose(found.acquisition, 1e-9 * np.rint(0.25 * simulation.trace.acquisition[in_order])), seed
+
+
 def test_shares_of_bins_are_what_is_spent() -> None:
     timeline = Timeline.of(simulate(to_first, machine=MACHINES[0]))
     end = float(timeline.finished.max())

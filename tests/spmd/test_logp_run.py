@@ -157,6 +157,9 @@ PAYLOADS: list[Any] = [
     *(
         {"array": np.arange(1000), "small": np.ones(2)},
         [np.arange(3)],
+        (0, np.arange(6)[::2]),
+        (0, np.zeros(2, "M8[s]")),
+        (0, np.arange(6), (1, np.arange(50_000))),
         np.void(b"raw"),
         np.ma.masked_array([1, 2], np.array([False, True])),
     ),
@@ -173,14 +176,18 @@ def test_payloads_arrive_as_in_bsp(machine: LogP) -> None:
             assert all(m.source == 0 for m in received)
             arrays = [m.payload for m in received if type(m.payload) is np.ndarray and not m.payload.dtype.hasobject]
             assert not any(array.flags.writeable for array in arrays)
-            return [plain(m.payload) for m in received]
+            return [described(m.payload) for m in received]
         return None
 
     def in_bsp(bsp: pybsp.BSP) -> Any:
         for payload in PAYLOADS:
             bsp.send(0, payload)
         bsp.sync()
-        return [plain(m.payload) for m in bsp.inbox]
+        return [described(m.payload) for m in bsp.inbox]
+
+    def described(payload: Any) -> Any:
+        parts = payload if isinstance(payload, tuple) else [payload]
+        return plain(payload), [part.flags.writeable for part in parts if isinstance(part, np.ndarray)]
 
     if machine.p > 1:
         (expected,) = pybsp.simulate(in_bsp, p=1).results
@@ -450,6 +457,21 @@ def test_after_each_failure_the_next_run_works(machine: LogP) -> None:
             text = f"processor {machine.p - 1} failed: ValueError: boom"
             assert [str(error) for error in errors[:-1]] == [text] * (machine.p - 1)
         assert machine(works) == [[s for s in range(machine.p) if s != pid] for pid in range(machine.p)]
+
+
+def test_a_proc_refuses_calls_after_the_end_of_its_run(machine: LogP) -> None:
+    ended: list[logp.Processor] = []
+    machine(ended.append)
+
+    def program(proc: logp.Processor) -> Any:
+        old = next(old for old in ended if old.pid == proc.pid)
+        calls: list[tuple[Callable[..., Any], Any]] = [(old.compute, (3,)), (old.poll, ()), (old.recv, ())]
+        calls += [(old.send, (dest, payload)) for dest in others(proc) for payload in (1, "text", np.arange(30_000))]
+        errors = [caught(call, *arguments) for call, arguments in calls]
+        assert all(error.kind is pybsp.UsageError and "end" in error.text for error in errors), errors
+        return proc.poll()
+
+    assert machine(program) == [None] * machine.p
 
 
 def test_waiting_long_is_no_deadlock(machine: LogP) -> None:
