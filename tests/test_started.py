@@ -92,6 +92,53 @@ def test_closures_and_what_a_script_defines_are_shipped(program: Program) -> Non
     assert ended_well(run(python(path))) == ""
 
 
+def test_instances_of_a_scripts_classes_can_be_sent_by_whatever_way_they_reach_the_program(program: Program) -> None:
+    """Of a class that was defined again, as in a cell that is run again, it is the new one."""
+    path = program(
+        """
+        import enum, functools, pybsp
+
+        class Point:
+            generation = 1
+
+        class Colour(enum.Enum):
+            RED = 1
+
+        def send(bsp, value):
+            bsp.send((bsp.pid + 1) % bsp.p, value)
+            bsp.sync()
+            return bsp.inbox[0].payload
+
+        class Program:
+            def __call__(self, bsp):
+                return send(bsp, self)
+
+        def closure(value):
+            return lambda bsp: send(bsp, value)
+
+        with pybsp.ranks(2) as ranks:
+            for main, *args in (
+                (send, Point()),
+                (send, Colour.RED),
+                (functools.partial(send, value=Point()),),
+                (closure(Point()),),
+                (Program(),),
+                (lambda bsp, points: send(bsp, points[0]), [Point()]),
+            ):
+                print(*(type(one).__name__ for one in ranks.run(main, *args).results))
+
+            class Point:
+                generation = 2
+
+            results = ranks.run(send, Point()).results
+            assert all(type(one) is Point for one in results)
+            print(*(one.generation for one in results))
+        """
+    )
+    names = ["Point", "Colour", "Point", "Point", "Program", "Point", "2"]
+    assert ended_well(run(python(path))).split() == [name for name in names for _ in range(2)]
+
+
 def test_options_and_settings_reach_the_ranks(ranks: pybsp.Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = pybsp.BSPMachine(p=P, g=1e-8, l=1e-5, r=1e9)
     assert ranks.run(lambda bsp: bsp.machine.g, machine=machine).results == [1e-8] * P
