@@ -16,14 +16,20 @@ from typing import Any, ClassVar
 import cloudpickle
 
 
-def dumps(value: Any, within: Callable[[pickle.PickleBuffer], bool]) -> bytes:
-    """The object, pickled; `within` says of each buffer whether it goes into the pickle.
+def dumps(value: Any, within: Callable[[pickle.PickleBuffer], bool], classes: dict[str, type]) -> bytes:
+    """The object, pickled.
+
+    Args:
+        within: says of each buffer whether it goes into the pickle.
+        classes: gets those of `__main__` that the pickle has, by name. It may be the object's last part.
 
     Raises:
         Exception: it cannot be pickled: whatever its classes raise.
     """
     file = io.BytesIO()
-    _CodePickler(file, protocol=5, buffer_callback=within).dump(value)
+    pickler = _CodePickler(file, protocol=5, buffer_callback=within)
+    pickler.classes = classes
+    pickler.dump(value)
     return file.getvalue()
 
 
@@ -38,3 +44,10 @@ def _code(make: Callable[..., CodeType], arguments: tuple[Any, ...], file: str) 
 
 class _CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
     dispatch_table: ClassVar = ChainMap({CodeType: _of_code}, cloudpickle.Pickler.dispatch_table)
+    classes: dict[str, type]
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, type) and obj.__module__ == "__main__" and "." not in obj.__qualname__:
+            # Of several with one name, as after a cell was run again, it is the first, which main refers to.
+            self.classes.setdefault(obj.__qualname__, obj)
+        return super().reducer_override(obj)

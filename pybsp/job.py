@@ -6,7 +6,9 @@ What they run is in serving.py. This process is no rank: it meets each of them a
 from __future__ import annotations
 
 import atexit
+import codecs
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -33,9 +35,12 @@ STARTING = 120.0  # seconds that ranks get to start in
 ENDING = 5.0  # seconds that they get to end in, and as much again their launcher
 LOOK = 0.2  # seconds between two looks whether the launcher is there
 REPORTING = 1.0  # seconds that ranks get to say where they are
+LONGEST = 1 << 16  # bytes of a line that is printed as a whole
 
 _ALLOCATIONS = ("SLURM_JOB_ID", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "PE_HOSTFILE")  # of several hosts, maybe
 _SERVE = "import sys; sys.path.insert(0, {!r}); import pybsp; del sys.path[0]; from pybsp.serving import main; main()"
+
+_NEXT_LINE = re.compile(rb"(\n|\r(?!\n))(?=.)", re.DOTALL)
 
 
 class Ended(NamedTuple):
@@ -59,11 +64,16 @@ class OnRank(Exception):  # noqa: N818 - no error of its own: the cause that Pyt
 
 
 class _Output:
-    """What a rank prints on one of its two outputs: it comes line by line, with the rank's number before each."""
+    """What a rank prints on one of its two outputs: it comes line by line, with the rank's number before each.
+
+    A line may end with a carriage return, as those of progress bars do; one that is too long comes in pieces.
+    """
 
     def __init__(self, line: Line, pid: int, number: int) -> None:
         self.line, self.pid, self._number = line, pid, number
-        self._rest = b""
+        self._rest = bytearray()  # it has come, and is not printed
+        self._last = b"\n"  # byte that was printed
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self.over = False  # nothing comes any more
 
     def read(self, mark: bytes) -> bool:
@@ -72,20 +82,35 @@ class _Output:
             data = os.read(self.line.fileno(), 1 << 16)
         except OSError:
             data = b""
-        text, self.over = self._rest + data, not data
-        ends = self.over or bool(mark and mark in text)
+        self.over, rest, old = not data, self._rest, len(self._rest)
+        rest += data
+        marked = rest.find(mark, max(old - len(mark), 0)) if mark else -1
+        ends = self.over or marked >= 0
         if ends:
-            before, _, after = text.partition(mark) if mark else (text, b"", b"")
-            text, self._rest = before + b"\n" * bool(before and before[-1:] != b"\n"), after
+            size = marked if marked >= 0 else len(rest)
         else:
-            text, newline, self._rest = text.rpartition(b"\n")
-            text += newline
+            size = max(rest.rfind(b"\n", old), rest.rfind(b"\r", old)) + 1
+            if len(rest) - size > LONGEST:
+                size = len(rest) - len(mark)  # the mark may have begun
+        text = bytes(rest[:size])
+        del rest[: size + (len(mark) if marked >= 0 else 0)]
+        if ends and (self._last + text)[-1:] != b"\n":
+            text += b"\n"
         if text:
-            lines = text.decode(errors="replace").splitlines(keepends=True)
-            to = sys.stdout if self._number == 1 else sys.stderr
-            to.write("".join(f"[{self.pid}] {one}" for one in lines))
-            to.flush()
+            self._print(text)
         return ends
+
+    def _print(self, text: bytes) -> None:
+        """Print it as far as that can be done: no run fails for its output."""
+        numbered = _NEXT_LINE.sub(rb"\1[%d] " % self.pid, self._last + text)[1:]
+        self._last = text[-1:]
+        to = sys.stdout if self._number == 1 else sys.stderr
+        if to is None:
+            return
+        encoding = getattr(to, "encoding", None) or "utf-8"
+        with suppress(OSError, ValueError):  # a full disk, a reader that has gone; a closed file
+            to.write(self._decoder.decode(numbered).encode(encoding, "backslashreplace").decode(encoding))
+            to.flush()
 
 
 class _StartedRank(NamedTuple):

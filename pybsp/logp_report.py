@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from .chrome import FORMAT, VERSION
+from .console import TableConsole
 from .decoding import decode, each, fields, harmless, one_of, read_json, untouched, versioned
 from .drawing import Axis, lanes, table
 from .errors import UsageError
@@ -66,9 +66,7 @@ def read(path: str, machine: LogPMachine | None = None) -> list[TracedRun]:
 
 def report(path: str, machine: LogPMachine | None) -> int:
     """Print the tables of all LogP runs of a trace file; the exit status."""
-    console = Console()
-    if not console.is_terminal:
-        console.width = 240  # in a file or a pipe nothing is cut
+    console = TableConsole(240)
     for number, run in enumerate(read(path, machine), 1):
         for line in (title(number, run), headline(run)):
             console.print(Text(line), highlight=False, soft_wrap=True)

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from . import process, settings, simulation, threads
+from .console import TableConsole
 from .decoding import harmless
 from .drawing import Axis, bars, lines
 from .drawing import table as html_table
@@ -201,9 +201,7 @@ def _predict(options: argparse.Namespace) -> int:
         raise UsageError(f"{by} it would take longer than any number of seconds: expected others")
     if options.html is not None:
         _write(options, tables, remarks)
-    console = Console()
-    if not console.is_terminal:
-        console.width = 200
+    console = TableConsole(200)
     for one in tables:
         console.print(harmless(one.title), highlight=False, markup=False, soft_wrap=True)
         table = Table()

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .console import TableConsole
 from .decoding import harmless
 from .ledger import CIRCUMSTANCES
 from .ledger_file import read
@@ -22,9 +22,7 @@ UNITS = {"g": "s/word", "l": "s", "g1": "s/word", "g2": "s/word", "s": "s", "r":
 
 def report(path: str, every: bool) -> int:
     """Print the tables of all runs in a ledger file."""
-    console = Console()
-    if not console.is_terminal:
-        console.width = 240  # in a file or a pipe nothing is cut
+    console = TableConsole(240)
     for number, run in enumerate(read(path)["runs"], 1):
         predicting(run)
         console.print(Text(harmless(title(number, run))), highlight=False, soft_wrap=True)

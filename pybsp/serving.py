@@ -7,7 +7,6 @@ Its output goes to that process, by the number of the rank. It ends when its lin
 
 from __future__ import annotations
 
-import functools
 import os
 import select
 import socket
@@ -150,8 +149,9 @@ class _Server:
         def main(bsp: BSP) -> Any:
             self.processor = bsp
             try:
-                function, args, kwargs = _loaded(call.operation, bsp.pid, program)
-                _define(function)
+                function, args, kwargs, classes = _loaded(call.operation, bsp.pid, program)
+                # What a notebook or a script defines is in `__main__` here too, where pickles of messages look for it.
+                vars(sys.modules["__main__"]).update(classes)
                 return function(bsp, *args, **kwargs)
             except BaseException as error:
                 # The run may end with the job: the first failure is printed at once.
@@ -178,10 +178,10 @@ class _Server:
             os._exit(1)
 
 
-def _loaded(operation: str, pid: int, program: Received) -> tuple[Any, Any, Any]:
-    """The program and its arguments."""
+def _loaded(operation: str, pid: int, program: Received) -> tuple[Any, Any, Any, Any]:
+    """The program, its arguments, and the classes of `__main__` among all these."""
     try:
-        found: tuple[Any, Any, Any] = program.load()
+        found: tuple[Any, Any, Any, Any] = program.load()
     except Exception as error:
         raise UsageError(
             f"{operation}: arguments main, args, kwargs: expected what can be unpickled on the ranks, got "
@@ -213,16 +213,6 @@ def _parcel(error: BaseException) -> Parcel:
         return without_outcome(error, pickled)
     except Exception:
         return pickled(None)
-
-
-def _define(function: Any) -> None:
-    """Classes that a notebook or a script defines are in `__main__` here too, where pickles look for them."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    names = getattr(function, "__globals__", {})
-    if names.get("__name__") == "__main__":
-        classes = {name: value for name, value in names.items() if isinstance(value, type)}
-        vars(sys.modules["__main__"]).update(classes)
 
 
 def main() -> None:

@@ -42,8 +42,11 @@ class Parcel(NamedTuple):
     buffers: Sequence[memoryview] = ()
 
 
-def pickled(value: Any) -> Parcel:
+def pickled(value: Any, classes: dict[str, type] | None = None) -> Parcel:
     """An object as a parcel, which refers to its large buffers.
+
+    Args:
+        classes: gets those of `__main__` that the parcel has, by name. It may be the object's last part.
 
     Raises:
         Exception: it cannot be pickled: whatever its classes raise.
@@ -59,7 +62,7 @@ def pickled(value: Any) -> Parcel:
         buffers.append(raw)
         return False
 
-    return Parcel(by_value.dumps(value, within), buffers)
+    return Parcel(by_value.dumps(value, within, {} if classes is None else classes), buffers)
 
 
 class Arena:

@@ -87,4 +87,5 @@ def _print_place(number: int, frame: FrameType | None) -> None:
         place = f"between runs, at {place_of(frame)}"
     text = f"pybsp: {name}process {os.getpid()}: {place}\n"
     with suppress(OSError):
-        os.write(2 if stderr is None else stderr, text.encode())  # sys.stderr may be in the middle of something
+        # sys.stderr may be in the middle of something
+        os.write(2 if stderr is None else stderr, text.encode(errors="backslashreplace"))

@@ -212,7 +212,8 @@ class Ranks:
         __tracebackhide__ = True  # by pytest
         self._require_usable(operation)
         try:
-            program = pickled((main, args, kwargs))
+            classes: dict[str, type] = {}
+            program = pickled((main, args, kwargs, classes), classes)
         except Exception as error:
             raise UsageError(
                 f"{operation}: arguments main, args, kwargs: expected what cloudpickle can pickle, with all that main "

@@ -151,7 +151,7 @@ class Watch:
         waits = waiting(frame)
         if not waits or self._long != self._superstep():
             self._long = None
-        body = self.place(frame).encode()[: COPY_BYTES - _HEAD.size]
+        body = self.place(frame).encode(errors="backslashreplace")[: COPY_BYTES - _HEAD.size]
         head = _HEAD.pack(0, len(body), time.monotonic(), waits, self._long is not None)[_CHECKED:]
         record = crc32(head + body).to_bytes(_CHECKED, sys.byteorder) + head + body
         with self._writing:

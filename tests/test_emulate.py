@@ -270,6 +270,21 @@ def test_another_mpiexec_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         launch.find_mpiexec()
 
 
+@pytest.mark.parametrize(
+    ("script", "answer"), [("echo oops >&2; echo ok 12; read -r rest", "12"), ("echo oops; exit 1", "made: oops$")]
+)
+def test_a_hosts_shell_may_complain_before_it_answers(script: str, answer: str) -> None:
+    first = subprocess.Popen(
+        ["sh", "-c", script], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    with first:
+        if answer.isdigit():
+            assert hosts._answer(first) == answer
+        else:
+            with pytest.raises(LauncherError, match=answer):
+                hosts._answer(first)
+
+
 def test_a_command_is_needed() -> None:
     ended = run([*COMMAND, "-n", "2"])
     assert ended.code == 2

@@ -458,3 +458,26 @@ def test_where_standard_output_is_full_a_line_says_so(folder: Path, arguments: s
     assert ended.returncode == 1
     (line,) = [line for line in ended.stderr.splitlines() if "standard output" in line or "Error" in line]
     assert line.endswith(": standard output cannot be written (No space left on device)")
+
+
+MAIN = """
+import os, sys
+from pybsp.cli import main
+_, output, *commands = sys.argv
+for arguments in commands:
+    os.dup2(int(output), 1)
+    print(main(arguments.split()), file=sys.stderr)
+"""
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(folder: Path) -> None:
+    (folder / "logp.py").write_text("import pybsp\npybsp.logp.run(lambda proc: None)\n")
+    commands = ["simulate -p 1 --trace trace.json logp.py", "report ledger.json", "report trace.json"]
+    commands += ["predict ledger.json --machine machine.json", "show machine.json"]
+    reads, writes = os.pipe()
+    os.close(reads)
+    ended = subprocess.run(
+        python("-c", MAIN, str(writes), *commands), pass_fds=[writes], stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writes)
+    assert (ended.stderr.split(), ended.returncode) == (["0"] * len(commands), 0)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from textwrap import dedent
 from threading import Thread, Timer
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -29,6 +30,7 @@ pytestmark = pytest.mark.timeout(120)
 
 P = 2
 NOWHERE = "00"  # the path of a socket that is not there, as seen from another host
+MARK = b"\x1e" + bytes(range(65, 89)) + b"\n"  # what ranks write at the end of a run
 MANY = LARGE  # numbers of 8 bytes that go through shared memory
 
 
@@ -92,6 +94,53 @@ def test_closures_and_what_a_script_defines_are_shipped(program: Program) -> Non
     assert ended_well(run(python(path))) == ""
 
 
+def test_instances_of_a_scripts_classes_can_be_sent_by_whatever_way_they_reach_the_program(program: Program) -> None:
+    """Of a class that was defined again, as in a cell that is run again, it is the new one."""
+    path = program(
+        """
+        import enum, functools, pybsp
+
+        class Point:
+            generation = 1
+
+        class Colour(enum.Enum):
+            RED = 1
+
+        def send(bsp, value):
+            bsp.send((bsp.pid + 1) % bsp.p, value)
+            bsp.sync()
+            return bsp.inbox[0].payload
+
+        class Program:
+            def __call__(self, bsp):
+                return send(bsp, self)
+
+        def closure(value):
+            return lambda bsp: send(bsp, value)
+
+        with pybsp.ranks(2) as ranks:
+            for main, *args in (
+                (send, Point()),
+                (send, Colour.RED),
+                (functools.partial(send, value=Point()),),
+                (closure(Point()),),
+                (Program(),),
+                (lambda bsp, points: send(bsp, points[0]), [Point()]),
+            ):
+                print(*(type(one).__name__ for one in ranks.run(main, *args).results))
+
+            class Point:
+                generation = 2
+
+            results = ranks.run(send, Point()).results
+            assert all(type(one) is Point for one in results)
+            print(*(one.generation for one in results))
+        """
+    )
+    names = ["Point", "Colour", "Point", "Point", "Program", "Point", "2"]
+    assert ended_well(run(python(path))).split() == [name for name in names for _ in range(2)]
+
+
 def test_options_and_settings_reach_the_ranks(ranks: pybsp.Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = pybsp.BSPMachine(p=P, g=1e-8, l=1e-5, r=1e9)
     assert ranks.run(lambda bsp: bsp.machine.g, machine=machine).results == [1e-8] * P
@@ -119,6 +168,58 @@ def test_what_ranks_print_comes_with_their_number(ranks: pybsp.Ranks, capsys: py
     printed = capsys.readouterr()
     assert sorted(printed.out.splitlines()) == ["[0] first", "[0] second 0", "[1] first", "[1] second 1"]
     assert sorted(printed.err.splitlines()) == ["[0] no newline", "[1] no newline"]
+
+
+def printed_of(pieces: Sequence[bytes], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What is printed of rank 3's standard output, after each piece that comes of it."""
+    reads, writes = os.pipe()
+    output = job._Output(cast(Any, SimpleNamespace(fileno=lambda: reads)), 3, 1)
+    found: list[str] = []
+    for piece in pieces:
+        os.write(writes, piece)
+        assert output.read(MARK) == (MARK in b"".join(pieces[: len(found) + 1]))
+        found.append(capsys.readouterr().out)
+    os.close(writes)
+    assert output.read(MARK)
+    os.close(reads)
+    return [*found, capsys.readouterr().out]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "printed"),
+    [
+        ([b"one\ntw", b"o\n", MARK[:9], MARK[9:]], ["[3] one\n", "[3] two\n", "", "", ""]),
+        ([b"\r10 %", b"\r20 %\r", b"\n", MARK], ["[3] \r", "[3] 10 %\r[3] 20 %\r", "\n", "", ""]),
+        ([b"a\r\n\nb", b"c" + MARK + b"later"], ["[3] a\r\n[3] \n", "[3] bc\n", "[3] later\n"]),
+        ([b"50 %\r" + MARK], ["[3] 50 %\r\n", ""]),
+        (
+            [b"1" * 40000, b"2" * 40000, b"\xc3", b"\xbc" + MARK],
+            ["", f"[3] {'1' * 40000}{'2' * 39974}", "", "2" * 26 + "ü\n", ""],
+        ),
+    ],
+    ids=["lines", "progress", "endings", "progress at the end", "a long line"],
+)
+def test_what_a_rank_prints_comes_as_soon_as_a_line_is_there_or_is_too_long(
+    pieces: Sequence[bytes], printed: Sequence[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert printed_of(pieces, capsys) == printed
+
+
+class Full(io.StringIO):
+    """A file on a full disk."""
+
+    def flush(self) -> None:
+        raise OSError(28, "No space left on device")
+
+
+def test_no_run_fails_for_what_it_prints(ranks: pybsp.Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow, closed = io.TextIOWrapper(io.BytesIO(), "ascii"), io.StringIO()
+    closed.close()
+    for stream in (narrow, closed, Full(), None):
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "stdout", stream)
+            assert ranks.run(lambda bsp: bsp.pid or print("ü")).results == [None, 1]
+    assert narrow.buffer.getvalue() == b"[0] \\xfc\n"
 
 
 @pytest.mark.whole

@@ -26,7 +26,7 @@ from pybsp.transport.patience import AGAIN, ANNOUNCES, Absence, Patience
 from pybsp.transport.revocation import SLACK
 from pybsp.transport.waiting import LOOK, Waiter
 
-from .launching import LIMIT, Ended, Program, finish, mpiexec, python, run, start
+from .launching import LIMIT, Ended, Program, failed_once, finish, mpiexec, python, run, start
 from .test_aggregated import pretending
 from .test_failures import all_gone
 
@@ -621,6 +621,34 @@ def test_a_signal_to_the_launcher_makes_all_ranks_print_their_places_and_stacks(
             said,
             re.MULTILINE,
         ), said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="files have names in Unicode")
+def test_a_program_may_have_a_name_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"bad\xff.py")
+    path.write_text(
+        dedent("""
+            import os, signal, pybsp
+            def main(bsp):
+                os.kill(os.getpid(), signal.SIGUSR1)
+                bsp.sync()
+            def fails(proc):
+                if proc.pid:
+                    raise ValueError(__file__)
+                proc.recv()
+            pybsp.run(main)
+            try:
+                pybsp.logp.run(fails)
+            except pybsp.ProcessorError as error:
+                print(ascii(error), flush=True)
+                raise
+        """)
+    )
+    ended = run([*mpiexec(2), *python(path)])
+    failed_once(ended, f"ValueError: {tmp_path}/bad\\udcff.py")
+    assert "processor 1 failed: ValueError: " in ended.out
+    for pid in (0, 1):
+        assert re.search(rf"pybsp: processor {pid} of 2, .* superstep 0, at \S+bad\\udcff.py:\d+$", ended.err, re.M)
 
 
 def alone(program: str, **environment: str) -> Ended:

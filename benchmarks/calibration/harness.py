@@ -185,6 +185,11 @@ class Keeper:
             load=self.about["load"],
         )
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a raw file."""
+        return self._writer is not None
+
     def event(self, event: str, **more: Any) -> None:
         """Note something in the raw file."""
         assert self._writer is not None
@@ -480,7 +485,7 @@ def _recording(keeper: Keeper | None) -> Iterator[None]:
         if keeper is not None:
             keeper.end()
     except BaseException as error:
-        if keeper is not None:
+        if keeper is not None and keeper.is_open:
             keeper.event("interrupted", launch=keeper.job.launch, why=type(error).__name__)
         raise
     finally:

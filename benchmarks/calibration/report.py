@@ -12,6 +12,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from pybsp.console import TableConsole
+
 from . import words
 from .estimates import Estimate, Flag
 from .results import BSPFit, Calibration, Classes, EBSPFit, Errors, ExchangeFit, HeldOut, LogPFit, Noise
@@ -31,19 +33,9 @@ LAYERS = {"raw": "mpi4py", "logp": "our LogP layer"}
 UNKNOWN = "-"
 
 
-class _Console(Console):
-    """One that leaves it to the command what its status is when its reader has seen enough."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
 def console() -> Console:
-    """Where reports are printed; in a file or a pipe nothing is cut."""
-    found = _Console()
-    if not found.is_terminal:
-        found.width = 140
-    return found
+    """Where reports are printed."""
+    return TableConsole(140)
 
 
 def silence() -> None:

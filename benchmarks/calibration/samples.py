@@ -148,17 +148,33 @@ class Writer:
     """Appends to a raw file; every batch is on disk when `write` returns."""
 
     def __init__(self, path: str | os.PathLike[str], about: dict[str, Any] | None) -> None:
-        """Begin a file (`about` given), or go on with one that is there (None); a cut last line is taken away."""
+        """Begin a file (`about` given), or go on with one that is there (None); a cut last line is taken away.
+
+        Raises:
+            UsageError: it cannot be written; where it was to begin there is none.
+        """
         self.path = Path(path)
-        if about is None:
-            whole = self.path.read_bytes()
-            with self.path.open("rb+") as file:
-                file.truncate(whole.rfind(b"\n") + 1)
-        self._file: TextIO = self.path.open("a" if about is None else "w")
-        if about is not None:
+        try:
+            if about is None:
+                whole = self.path.read_bytes()
+                with self.path.open("rb+") as file:
+                    file.truncate(whole.rfind(b"\n") + 1)
+            self._file: TextIO = self.path.open("a" if about is None else "w")
+            if about is not None:
+                self._begin(about)
+        except OSError as error:
+            raise UsageError(f"raw samples {path}: cannot be written ({error.strerror})") from None
+
+    def _begin(self, about: dict[str, Any]) -> None:
+        try:
             self._comment({"format": FORMAT, "version": VERSION, **about})
             self._file.write(",".join(COLUMNS) + "\n")
             self._flush()
+        except OSError:
+            with suppress(OSError):
+                self._file.close()
+            self.path.unlink(missing_ok=True)
+            raise
 
     def write(self, samples: Iterable[Sample]) -> None:
         """Append samples."""

@@ -115,6 +115,7 @@ class Hosts:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     text=True,
+                    errors="replace",
                     start_new_session=True,  # Ctrl-C is for the program, which needs the network to end
                 )
             )
@@ -161,10 +162,12 @@ def _ip(*lines: str) -> None:
 
 
 def _answer(first: subprocess.Popen[str]) -> str:
-    """What a host's first process says, after "ok"."""
+    """What a host's first process says, after "ok"; its shell may complain before, of a locale, and go on."""
     assert first.stdout is not None
-    line = first.stdout.readline()
-    if not line.startswith("ok"):
-        text = " ".join((line + first.stdout.read()).split())
-        raise LauncherError(f"an emulated host cannot be made: {text or 'its first process ended'}")
-    return line[2:].strip()
+    complaints = ""
+    for line in first.stdout:
+        if line.startswith("ok"):
+            return line[2:].strip()
+        complaints += line
+    text = " ".join(complaints.split())
+    raise LauncherError(f"an emulated host cannot be made: {text or 'its first process ended'}")

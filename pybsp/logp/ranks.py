@@ -521,7 +521,7 @@ class RankProcessor:
         """Make all others leave what they wait in."""
         for dest in range(self.p):
             if dest != self.pid:
-                self._post(dest, FAILED, summary.encode()[:ROOM])
+                self._post(dest, FAILED, summary.encode(errors="backslashreplace")[:ROOM])
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
         """Make progress until a condition holds that what comes can change."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -181,6 +183,20 @@ def test_an_interrupted_launch_is_gone_on_with(tmp_path: Path, raw: Raw) -> None
     assert calibration.bsp is not None
     assert calibration.bsp.g.value == pytest.approx(MACHINE.g, rel=CLOSE)
     assert not {"cut", "unfinished"} & {flag.code for flag in calibration.flags}
+
+
+@pytest.mark.parametrize("where", ["no folder", "a full disk"])
+def test_raw_samples_that_cannot_be_written_are_an_error_and_leave_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def full(file: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "raw.csv" if where == "a full disk" else tmp_path / "folder" / "raw.csv"
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UsageError, match=rf"raw samples {path}: cannot be written \(No "):
+        launch_on_virtual(LaunchSpec(str(path), level="quick"), MACHINE)
+    assert not path.exists()
 
 
 @pytest.mark.whole
