@@ -43,6 +43,11 @@ class Checkpoint(NamedTuple):
     seconds: float
 
 
+def overlaps(machine: BSPMachine | EBSPMachine) -> bool:
+    """Whether exchanges go on beside what comes before them, and add to it only what they take longer."""
+    return isinstance(machine, BSPMachine) and machine.cost == "max"
+
+
 def predicted_exchange(
     machine: BSPMachine | EBSPMachine,
     virtual: bool,
@@ -61,8 +66,8 @@ def predicted_exchange(
         ways: in which its data goes.
         first: whether one of them has not been used before.
     """
-    if isinstance(machine, BSPMachine) and machine.cost == "max":
-        return machine.elapsed(computing, *counted) - computing  # what it adds to computing
+    if overlaps(machine):
+        return machine.elapsed(computing, *counted) - computing
     if isinstance(machine, BSPMachine) and machine.exchange is not None and not virtual:
         h, messages, words, items = counted
         return machine.exchanging(h, messages, words, items, ways, computing, first)
@@ -138,10 +143,14 @@ class Ledger(Records):
         h = max(row[WORDS_OUT], row[WORDS_IN])
         counted, ways = (h, row[MESSAGES], row[WORDS], row[ITEMS]), int(row[WAYS])
         first = number in self._firsts
-        exchange = predicted_exchange(self.machine, self.virtual, computing, counted, ways, first)
+        before = computing
         if parts is not None:
             # Of supersteps of parts in which one after the other computes longest no processor has computed it all.
             computing = max(computing, parts.seconds)
+            if overlaps(self.machine):
+                before = computing + parts.exchange_predicted
+        exchange = predicted_exchange(self.machine, self.virtual, before, counted, ways, first)
+        if parts is not None:
             exchange += parts.exchange_predicted
         return Record(
             label=self._names[int(row[LABEL])],

@@ -31,6 +31,7 @@ from .drawing import Axis, bars, lines
 from .drawing import table as html_table
 from .errors import BSPError, UsageError
 from .files import replacing, require_outputs
+from .ledger import overlaps
 from .ledger_file import read
 from .machine import BSPMachine, resized
 from .managed import managed
@@ -104,11 +105,13 @@ def predicted(
     sums = [0, longest / faster, (longest - mean) / faster, 0.0, 0.0]
     for record, first in records:
         computing = record.seconds / faster
-        exchange, latency = _exchange(record, machine, computing, first), empty
-        if record.parts is not None and record.parts.supersteps:
+        of_parts, latency = 0.0, empty
+        if record.parts is not None and (number := record.parts.supersteps):
             # A part's supersteps as if all were alike: of them the ledger of the whole has sums.
-            exchange += record.parts.supersteps * _exchange(record.parts, machine, supersteps=record.parts.supersteps)
-            latency += record.parts.supersteps * empty
+            of_parts = number * _exchange(record.parts, machine, record.parts.seconds / faster / number, False, number)
+            latency += number * empty
+        before = computing + of_parts if overlaps(machine) else computing
+        exchange = of_parts + _exchange(record, machine, before, first)
         of_one = (1, computing, record.waiting / faster, exchange, min(latency, exchange))
         sums = [a + b for a, b in zip(sums, of_one, strict=True)]
     return Prediction(label, machine.p, int(sums[0]), *sums[1:])
@@ -129,7 +132,7 @@ def _exchange(
 ) -> float:
     """Seconds that an exchange takes: each of so many supersteps, of which these are the counts."""
     h, messages, words, items = (count / supersteps for count in (counts.h, counts.messages, counts.M, counts.items))
-    if machine.cost == "max":
+    if overlaps(machine):
         return machine.elapsed(computing, h, messages, words, items) - computing
     return machine.exchanging(h, messages, words, items, counts.ways, computing, first)
 

@@ -298,7 +298,8 @@ def _simulated(
 
         return run_processor
 
-    prepare(meeting, supersteps)
+    tracers = _tracers(supersteps) if _options is not None and _options.trace else []
+    prepare(meeting, supersteps)  # of savers, which save the tracers' logs
     if (
         _options is not None
         and _options.one_node
@@ -308,7 +309,6 @@ def _simulated(
     ):
         for superstep in supersteps:
             superstep.as_shown = AsShown(AREA)
-    tracers = _tracers(supersteps) if _options is not None and _options.trace else []
     try:
         scheduler.run([body(superstep) for superstep in supersteps])
     finally:

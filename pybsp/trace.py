@@ -36,14 +36,20 @@ class OwnLog(Log):
     def __init__(self) -> None:
         super().__init__()
         self._own: list[Rows] = []
+        self.words: dict[tuple[str, int], int] = {}  # see Tracer
 
     def put(self, combined: Iterable[Rows]) -> None:
         for rows in combined:
             self._own.append(self.table(self.combined, self.combined + len(rows)))
             super().put([rows])
 
+    def as_saved(self) -> dict[str, Any]:
+        return {**super().as_saved(), "words": [[*place, count] for place, count in self.words.items()]}
+
     def resume(self, saved: Mapping[str, Any]) -> None:
         super().resume(saved)
+        self.words.clear()  # a run without a trace has saved none
+        self.words.update({(label, dest): count for label, dest, count in saved.get("words", ())})
         # What was combined before the checkpoint is no longer this processor's.
         self._own = [self.table(0, self.combined)] if self.combined else []
 
@@ -61,10 +67,10 @@ class Tracer:
     """
 
     def __init__(self, engine: SuperstepEngine) -> None:
-        self.words: dict[tuple[str, int], int] = {}
         self.collectives: dict[int, str] = {}
         self._engine, self._account, self._pid = engine, engine.account, engine.pid
         self.log = self._account.log = OwnLog()
+        self.words = self.log.words
         engine.tracer = self
 
     def count(self, parcels: Parcels) -> None:
@@ -240,7 +246,7 @@ class Trace:
 
         p: processors.
         lane: how many of them go together in each lane.
-        labels: those with the most words, then of time; the last is all others.
+        labels: half of them those with the most words, then those of time; the last is all others.
         words: rows of label, lane from, lane to, words.
         seconds: of all.
         computing, waiting, exchange: seconds, by lane and bin of time.
@@ -295,5 +301,10 @@ class Trace:
         seconds: dict[str, float] = {}
         for label, spent in zip(self.labels, (self.computing + self.exchange).sum(axis=0).tolist(), strict=True):
             seconds[label] = seconds.get(label, 0.0) + spent
-        dear = sorted(seconds, key=lambda label: -seconds[label])[:KINDS]
+        words: dict[str, int] = {}
+        for one in self._traced:
+            for (label, _), count in one.words.items():
+                words[label] = words.get(label, 0) + count
+        talking = sorted(seconds.keys() & words.keys(), key=lambda label: (-words[label], label))[: KINDS // 2]
+        dear = [*talking, *sorted(seconds.keys() - talking, key=lambda label: (-seconds[label], label))][:KINDS]
         return {label: number for number, label in enumerate(dear)}, [label[:200] for label in dear] + [OTHERS]

@@ -219,6 +219,23 @@ def test_valiants_cost_is_the_largest_part() -> None:
     assert found == Prediction("", 2, 2, 10.0, 2.5, 6.0 + 3.0, 3.0 + 3.0)
 
 
+def test_valiants_cost_has_what_parts_exchange_before_the_wholes_exchange() -> None:
+    machine = BSPMachine(4, g=1e-3, l=5.0, r=1e6, cost="max")
+
+    def main(bsp: pybsp.BSP) -> None:
+        with bsp.split(bsp.pid // 2) as part:
+            part.work(1e6)
+            part.send(1 - part.pid, np.zeros(10))
+            part.sync()
+        bsp.work(6e5)
+        bsp.sync()
+
+    done = pybsp.simulate(main, machine=machine)
+    assert done.time == pytest.approx(10.6)  # 5 of the part, 0.6, and 5
+    assert done.ledger.predicted == pytest.approx(done.time)
+    assert predicted(in_order(done.ledger), machine).time == pytest.approx(done.time)
+
+
 @pytest.mark.whole
 def test_a_page_of_predictions_has_pictures(files: tuple[str, str], tmp_path: Path) -> None:
     program, machine = files

@@ -121,6 +121,48 @@ def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert sum(count for *_, count in trace["words"]) == 500 == np.rint(np.sum(trace["sent"]))
 
 
+def quiet_and_talking(bsp: pybsp.BSP) -> None:
+    for step in range(2 * traces.KINDS):
+        with bsp.superstep(f"computes {step}"):
+            bsp.work(1e6)
+    with bsp.superstep("talks"):
+        bsp.send((bsp.pid + 1) % bsp.p, 1.0)
+
+
+def test_a_label_that_takes_little_time_is_told_apart_where_it_sends_most(tmp_path: Path) -> None:
+    trace = simulated(tmp_path, "quiet_and_talking")[1]["trace"]
+    assert len(trace["labels"]) == traces.KINDS + 1
+    assert {trace["labels"][kind] for kind, *_ in trace["words"]} == {"talks"}
+
+
+RESTARTED = """
+import numpy as np, pybsp
+def main(bsp):
+    state = bsp.restore({"step": 0})
+    begun = state["step"]
+    for step in range(begun, 6):
+        with bsp.superstep("ring"):
+            bsp.send((bsp.pid + 1) % bsp.p, np.zeros(100))
+        state["step"] = step + 1
+        bsp.checkpoint(state)
+        if step == 3 and not begun:
+            raise SystemExit(9)
+pybsp.run(main, checkpoint="saved", every=1)
+"""
+
+
+def test_a_run_that_goes_on_from_a_checkpoint_has_the_words_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("program.py").write_text(RESTARTED)
+    line = ["-m", "pybsp", "simulate", "-p", "2", "--trace", "trace.json", "--ledger", "ledger.json", "program.py"]
+    assert run(python(*line)).code == 9
+    assert ended_well(run(python(*line))) == ""
+    found = read("ledger.json")["runs"][0]
+    assert sum(count for *_, count in found["trace"]["words"]) == found["supersteps"].total.M == 1200
+
+
 def test_runs_beyond_a_bound_are_counted_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chrome, "SPANS_OF_FILE", 50)
     source, trace = tmp_path / "program.py", tmp_path / "trace.json"

@@ -79,7 +79,9 @@ class _Help(argparse.HelpFormatter):
 
 def raw_path(output: str) -> str:
     """Where the raw samples of a machine file lie."""
-    return str(Path(output).with_suffix(".csv"))
+    path = Path(output)
+    # Only that suffix goes: cluster-2.4 and cluster-2.8 are two files.
+    return str(path.with_suffix(".csv") if path.suffix == ".json" else path.with_name(f"{path.name}.csv"))
 
 
 def _calibrate(options: argparse.Namespace) -> int:

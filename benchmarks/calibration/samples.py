@@ -7,6 +7,7 @@ computed from such a file alone, so that `pybsp calibrate --from` gives the same
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterable
@@ -155,15 +156,30 @@ class Writer:
         """
         self.path = Path(path)
         try:
-            if about is None:
-                whole = self.path.read_bytes()
-                with self.path.open("rb+") as file:
-                    file.truncate(whole.rfind(b"\n") + 1)
-            self._file: TextIO = self.path.open("a" if about is None else "w")
+            whole = 0 if about is not None else self.path.read_bytes().rfind(b"\n") + 1
+            self._file: TextIO = self.path.open("a")
+            self._lock()
+            self._file.truncate(whole)
             if about is not None:
                 self._begin(about)
         except OSError as error:
             raise UsageError(f"raw samples {path}: cannot be written ({error.strerror})") from None
+
+    def _lock(self) -> None:
+        """Nobody else writes the file now, where its file system knows locks.
+
+        Raises:
+            UsageError: somebody does.
+        """
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise UsageError(
+                f"raw samples {self.path}: another calibration writes them now: name another file (-o), or wait for it"
+            ) from None
+        except OSError:
+            pass
 
     def _begin(self, about: dict[str, Any]) -> None:
         try:

@@ -55,6 +55,17 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_outputs_of_other_names_have_samples_of_other_names() -> None:
+    names = {output: command.raw_path(output) for output in ("m.json", "m", "cluster-2.4", "cluster-2.8", "a.b/m")}
+    assert names == {
+        "m.json": "m.csv",
+        "m": "m.csv",
+        "cluster-2.4": "cluster-2.4.csv",
+        "cluster-2.8": "cluster-2.8.csv",
+        "a.b/m": "a.b/m.csv",
+    }
+
+
 @pytest.mark.whole
 def test_a_calibration_is_a_machine_that_programs_load(machine: Path) -> None:
     calibration = machine_file.read(machine)

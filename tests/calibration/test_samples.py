@@ -57,6 +57,19 @@ def test_a_line_that_was_cut_is_left_out_and_taken_away_when_the_file_goes_on(tm
     assert whole.missing == ""
 
 
+def test_what_another_calibration_writes_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "raw.csv"
+    writer = Writer(path, ABOUT)
+    writer.write(SAMPLES)
+    for about in (ABOUT, None):
+        with pytest.raises(UsageError, match="another calibration writes them now: name another file"):
+            Writer(path, about)
+    writer.close()
+    assert read(path).samples == SAMPLES
+    Writer(path, ABOUT).close()
+    assert read(path).samples == []
+
+
 @pytest.mark.parametrize(
     ("old", "new", "error_text"),
     [
