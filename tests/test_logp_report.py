@@ -257,3 +257,22 @@ def test_a_simulated_program_has_a_trace_too(
     assert "p = 4 virtual processors" in text
     assert "Times are virtual" in text
     assert [one.timeline.seconds for one in logp_report.read(str(trace))] == [pytest.approx(24e-6)] * 2
+
+
+def test_run_on_a_simulated_machine_says_what_it_warns_of_on_ranks(program: Program) -> None:
+    path = program(
+        """
+        import pybsp
+        machines = pybsp.LogPMachine(3, L=8, o=1, G=1), pybsp.LogPMachine(5, L=16, o=1, G=4)
+        for machine in machines:
+            try:
+                print(pybsp.logp.run(lambda proc: proc.p, machine=machine))
+            except pybsp.UsageError as error:
+                print(error)
+        """
+    )
+    ended = run([sys.executable, "-m", "pybsp", "simulate", "-p", "3", str(path)])
+    error, result = ended_well(ended).splitlines()[:2]
+    assert error.startswith("pybsp.logp.run: on a simulated machine: machine: max{2, o} <= G <= L does not hold")
+    assert result == "3"
+    assert "pybsp: the argument machine is for p = 5, this run has p = 3" in ended.err

@@ -17,7 +17,7 @@ from .orders import Orders
 from .processor import Program
 from .realising import realised
 from .schedule import NAMES, Choices, of_seed, seed_of
-from .simulation import call, machine_of
+from .simulation import body_of, machine_of
 from .timeless import Order, TimelessExecution, TimeLookedAtError
 
 ATTEMPTS = 8  # to execute an order of receiving
@@ -164,7 +164,7 @@ def check(
             )
         numbers.append(number)
     executions, orders, seed = numbers
-    exploration = _Exploration(machine, functools.partial(call, program, args, kwargs or {}), executions)
+    exploration = _Exploration(machine, body_of(program, args, kwargs, operation), executions)
     complete = exploration.all()
     if not complete:
         named = range(-2, -1 - len(NAMES), -1)

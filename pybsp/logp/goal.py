@@ -187,6 +187,11 @@ class Goal:
         """
         if isinstance(trace, Timeline):
             return cls(trace.operations())
+        if not isinstance(trace, Trace):
+            raise UsageError(
+                "pybsp.logp.Goal.of: argument trace: expected a pybsp.logp.Trace or Timeline, such as "
+                f"`simulate(...).trace`, got {type(trace).__name__}"
+            )
         if len(trace) and int(trace.acquisition.min()) < 0:
             raise UsageError("pybsp.logp.Goal.of: argument trace: expected messages that were all acquired")
         if trace.machine.step < 1e-9:

@@ -112,7 +112,8 @@ def run(
     Args:
         program: the same on all processors.
         machine: its parameters; None: the file that PYBSP_MACHINE names, if it has them, else nominal ones. Processor
-            0's is used by all. Where max{2, o} <= G <= L does not hold, a warning says so.
+            0's is used by all. Where max{2, o} <= G <= L does not hold, a warning says so; where the machine is
+            simulated, that is an error.
         capacity: how it is kept, equal on all processors. "global", over all senders: the destination grants as many
             credits, ahead to those that send, so that a lone sender has `machine.capacity` messages under way, and of
             several each its share (with p = 2, where it has one sender: as "per-pair"). "window": likewise, with
@@ -138,7 +139,8 @@ def run(
         DeadlockError: processors wait for messages, all others have ended or wait too, and nothing is in transit; on
             all processors.
         UnreceivedError: the program has ended, and messages are left that nobody has received; on all.
-        UsageError: wrong arguments, or different ones on different processors.
+        UsageError: wrong arguments, or different ones on different processors; a simulated machine without
+            max{2, o} <= G <= L.
         LauncherError: the launcher and the MPI library do not belong together.
 
     Examples:
@@ -158,10 +160,13 @@ def run(
 
     def virtual(simulated: simulation.SimulateOptions | None) -> Result:
         session.arguments()  # raises where they are wrong
-        for warning in _without_ledger(settings.text(settings.LEDGER) if simulated is None else simulated.ledger):
-            print(f"pybsp: {warning}", file=sys.stderr)
         p = 1 if simulated is None else simulated.p
-        found = simulate(program, p, machine, args=args, kwargs=kwargs)
+        chosen, warnings = _machine(machine, p)
+        chosen.require(f"{OPERATION}: on a simulated machine")
+        warnings += _without_ledger(settings.text(settings.LEDGER) if simulated is None else simulated.ledger)
+        for warning in warnings:
+            print(f"pybsp: {warning}", file=sys.stderr)
+        found = simulate(program, p, chosen, args=args, kwargs=kwargs)
         path = settings.text(settings.TRACE) if simulated is None else simulated.trace
         if trace or path:
             session.timeline = Timeline.of(found)

@@ -82,11 +82,28 @@ def simulate(
             raise UsageError(
                 f"{operation}: argument starts: expected {machine.p} times of at least 0, got {starts!r:.80}"
             )
-    body = functools.partial(call, program, args, kwargs or {})
+    body = body_of(program, args, kwargs, operation)
     return Engine(machine, schedule_of(schedule, seed, operation), sized=True).run([body] * machine.p, times)
 
 
-def call(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], proc: Any) -> Any:
+def body_of(
+    program: Program, args: Sequence[Any], kwargs: Mapping[str, Any] | None, operation: str
+) -> Callable[[Any], Any]:
+    """What a processor does: the program with its arguments.
+
+    Raises:
+        UsageError: these are no sequence, or no mapping.
+    """
+    if not isinstance(args, Sequence):
+        raise UsageError(
+            f"{operation}: argument args: expected a sequence of the program's arguments, got {args!r:.80}"
+        )
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise UsageError(f"{operation}: argument kwargs: expected a mapping, or None, got {kwargs!r:.80}")
+    return functools.partial(_call, program, args, kwargs or {})
+
+
+def _call(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], proc: Any) -> Any:
     return program(proc, *args, **kwargs)
 
 

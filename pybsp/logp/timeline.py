@@ -240,8 +240,13 @@ class Timeline:
         What a processor computed is not in its trace: it is the least that explains when its operations began.
 
         Raises:
-            UsageError: a message was not acquired.
+            UsageError: it is none; a message was not acquired.
         """
+        if not isinstance(simulation, Simulation):
+            raise UsageError(
+                "pybsp.logp.Timeline.of: argument simulation: expected a pybsp.logp.Simulation, got "
+                f"{type(simulation).__name__}"
+            )
         if len(simulation.trace) and int(simulation.trace.acquisition.min()) < 0:
             raise UsageError("pybsp.logp.Timeline.of: argument simulation: expected messages that were all acquired")
         # In steps: nanoseconds are too coarse for steps of less.

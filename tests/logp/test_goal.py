@@ -230,6 +230,12 @@ def test_steps_shorter_than_a_nanosecond_have_no_schedule() -> None:
         Goal.of(trace)
 
 
+@pytest.mark.parametrize("wrong", [None, "x", simulate(lambda proc: None, 1)], ids=["none", "text", "simulation"])
+def test_what_is_no_trace_has_no_schedule(wrong: Any) -> None:
+    with pytest.raises(UsageError, match=r"Goal\.of: argument trace: expected a pybsp\.logp\.Trace or Timeline"):
+        Goal.of(wrong)
+
+
 def test_arguments_are_those_of_simulate(tmp_path: Path) -> None:
     def program(proc: Processor) -> Any:
         return proc.send(0, 1.0) if proc.pid else proc.recv()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -165,6 +167,21 @@ def test_operations_that_wait_for_each_other_are_an_error() -> None:
         predict(timeline)
     with pytest.raises(UsageError, match="machine"):
         predict(timeline, LogPMachine(3, 16, 1, 4))
+
+
+def test_wrong_arguments_are_named() -> None:
+    timeline = Timeline.of(simulate(lambda proc: proc.compute(1), 2))
+    wrong: list[tuple[Any, str]] = [
+        ((timeline, 5), "argument machine: expected a pybsp.LogPMachine, got int"),
+        ((timeline, None, "late"), "argument schedule: expected 'latest'"),
+        ((None,), "argument timeline: expected a pybsp.logp.Timeline, which of a run on ranks only processor 0 has"),
+        (("x",), "argument timeline: expected a pybsp.logp.Timeline"),
+    ]
+    for arguments, text in wrong:
+        with pytest.raises(UsageError, match=re.escape(f"pybsp.logp.predict: {text}")):
+            predict(*arguments)
+    with pytest.raises(UsageError, match=r"Timeline\.of: argument simulation: expected a pybsp\.logp\.Simulation, got"):
+        Timeline.of("x")  # type: ignore[arg-type]
 
 
 def test_clocks_that_run_apart_have_one_axis() -> None:
