@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
+import io
 import os
 import runpy
 import signal
@@ -44,25 +45,44 @@ INTERRUPTED = 130  # the exit status after Ctrl-C
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status: 0, 1 after a failure, 2 for wrong usage."""
+    _open_outputs()
     options = _parser().parse_args(arguments)
+    prints = options.command not in RUNNING or getattr(options, "explain", False)  # what is printed is all its own
+    if prints and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # of labels and names of files that its encoding has not
     try:
         status: int = options.action(options)
-        if options.command not in RUNNING:
+        if prints:
             sys.stdout.flush()
     except BSPError as error:
         print(f"pybsp {options.command}: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        if options.command == "run":
+        if options.command == "run" and not prints:
             raise
         return _seen_enough()
     except OSError as error:
-        if options.command in RUNNING or error.errno != errno.ENOSPC:
+        if not prints or error.errno != errno.ENOSPC:
             raise
         _seen_enough()
         print(f"pybsp {options.command}: standard output cannot be written ({error.strerror})", file=sys.stderr)
         return 1
     return status
+
+
+def _open_outputs() -> None:
+    """Outputs that are closed lead nowhere: else the next file that is opened, as a ledger, would be one of them."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, number)
+            os.set_inheritable(number, True)
+            if nowhere != number:
+                os.close(nowhere)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w", closefd=False))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -128,14 +148,6 @@ def _report(options: argparse.Namespace) -> int:
     if options.html is not None:
         return page.write(options.ledger, options.html)
     return max([report.report(ledger, options.all) for ledger in options.ledger])
-
-
-def _print(text: str) -> None:
-    """Print to a reader that may go before the end."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        _seen_enough()
 
 
 def _seen_enough() -> int:
@@ -244,7 +256,7 @@ def _run(options: argparse.Namespace) -> int:
         ranks, [options.program, *options.arguments], tuple(environment), options.hosts or "", options.label_output
     )
     if options.explain:
-        _print(explained(choices, before, starting))
+        print(explained(choices, before, starting))
         return 0
     if options.calibrate:
         if "machine" in choices:

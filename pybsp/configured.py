@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from . import settings
 from .errors import UsageError
+from .files import working_folder
 
 FILE = "pybsp.toml"
 TYPES: Mapping[str, type] = {  # keys of its table [run]
@@ -63,7 +64,8 @@ def configured(given: Mapping[str, Any], program: str) -> dict[str, Choice]:
 
 
 def _table(program: str) -> tuple[Path, Mapping[str, Any]]:
-    places = [folder / FILE for folder in (Path(program).resolve().parent, Path.cwd())]
+    here = working_folder()
+    places = [folder / FILE for folder in (Path(program).resolve().parent, here)]
     path = next((place for place in places if place.is_file()), None)
     if path is None:
         return places[0], {}

@@ -42,6 +42,18 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         raise
 
 
+def working_folder() -> Path:
+    """That of this process.
+
+    Raises:
+        UsageError: it is gone.
+    """
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise UsageError("the folder that this was started in is gone: cd to one that is there") from None
+
+
 def require_place(path: str, name: str) -> None:
     """Refuse a file that cannot be written, before the work that it is to be about.
 

@@ -285,7 +285,10 @@ class Job:
         self, program: Parcel, options: dict[str, Any], name: str, limit: float | None, operation: str
     ) -> tuple[list[Ended], Ledger | None]:
         __tracebackhide__ = True  # by pytest
-        call = RunRequest(operation, options, settings.set_here(settings.OF_RUN), sys.path[:], os.getcwd(), self._mark)
+        folder = ""
+        with suppress(FileNotFoundError):  # it is gone
+            folder = os.getcwd()
+        call = RunRequest(operation, options, settings.set_here(settings.OF_RUN), sys.path[:], folder, self._mark)
         arena = self._sender.put(program)
         for rank in self._ranks:
             with suppress(OSError):  # one that has died is noticed below

@@ -30,7 +30,7 @@ from .decoding import harmless
 from .drawing import Axis, bars, lines
 from .drawing import table as html_table
 from .errors import BSPError, UsageError
-from .files import replacing, require_outputs
+from .files import replacing, require_outputs, working_folder
 from .ledger import overlaps
 from .ledger_file import read
 from .machine import BSPMachine, resized
@@ -372,7 +372,7 @@ def _as_it_was(program: str) -> Iterator[None]:
 
     Its pauses would count as one processor's computing, for which all others wait.
     """
-    arguments, path, environment, folder = sys.argv, list(sys.path), dict(os.environ), Path.cwd()
+    arguments, path, environment, folder = sys.argv, list(sys.path), dict(os.environ), working_folder()
     modules, below = set(sys.modules), Path(program).resolve().parent
     gc.collect()
     gc.disable()

@@ -116,7 +116,7 @@ class _Server:
 
     def _answer(self, call: RunRequest, program: Received) -> None:
         sys.path[:] = call.path
-        with suppress(OSError):  # another host may have no such folder
+        with suppress(OSError):  # another host may have no such folder, or it is gone
             os.chdir(call.folder)
         for name in settings.OF_RUN:
             os.environ.pop(name, None)

@@ -7,7 +7,7 @@ they print, and gives back their results. It is no rank itself, and loads no MPI
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import RLock
@@ -323,7 +323,7 @@ def _number(operation: str, n: int | None) -> int:
 
 
 def _hosts(operation: str, hosts: str | Sequence[str] | None) -> str:
-    names = hosts.split(",") if isinstance(hosts, str) else list(hosts or ())
+    names = hosts.split(",") if isinstance(hosts, str) else list(hosts) if isinstance(hosts, Iterable) else []
     if (hosts is not None and not names) or not all(isinstance(one, str) and one.strip() for one in names):
         raise UsageError(f"{operation}: argument hosts: expected names of hosts, as 'a,b' or ['a', 'b'], got {hosts!r}")
     found = ",".join(one.strip() for one in names)

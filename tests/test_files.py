@@ -33,7 +33,7 @@ from pybsp.records import of_file
 from pybsp.report import report
 
 from .calibration import example
-from .launching import python
+from .launching import python, run
 from .tiers import some
 
 DEEP = "[" * 10**5 + "]" * 10**5
@@ -448,7 +448,13 @@ def test_what_an_export_or_a_page_of_plots_would_replace_stays_where_the_disk_is
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
 @pytest.mark.parametrize(
-    "arguments", ["report ledger.json", "show machine.json", "export machine.json --format bspbench"]
+    "arguments",
+    [
+        "report ledger.json",
+        "show machine.json",
+        "export machine.json --format bspbench",
+        "run -n 1 --explain program.py",
+    ],
 )
 def test_where_standard_output_is_full_a_line_says_so(folder: Path, arguments: str) -> None:
     with Path("/dev/full").open("w") as full:
@@ -463,9 +469,10 @@ def test_where_standard_output_is_full_a_line_says_so(folder: Path, arguments: s
 MAIN = """
 import os, sys
 from pybsp.cli import main
-_, output, *commands = sys.argv
+output, commands = os.dup(1), sys.argv[1:]
 for arguments in commands:
-    os.dup2(int(output), 1)
+    sys.stdout.flush()  # what is left goes nowhere
+    os.dup2(output, 1)
     print(main(arguments.split()), file=sys.stderr)
 """
 
@@ -476,8 +483,41 @@ def test_a_reader_that_has_seen_enough_is_no_failure(folder: Path) -> None:
     commands += ["predict ledger.json --machine machine.json", "show machine.json"]
     reads, writes = os.pipe()
     os.close(reads)
-    ended = subprocess.run(
-        python("-c", MAIN, str(writes), *commands), pass_fds=[writes], stderr=subprocess.PIPE, text=True, check=False
-    )
+    ended = subprocess.run(python("-c", MAIN, *commands), stdout=writes, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writes)
     assert (ended.stderr.split(), ended.returncode) == (["0"] * len(commands), 0)
+
+
+def test_where_standard_output_is_closed_what_is_printed_is_lost_and_no_file_gets_it(folder: Path) -> None:
+    (folder / "program.py").write_text("import pybsp\npybsp.run(lambda bsp: bsp.sync())\nprint('ended')\n")
+    commands = ["run -n 1 --ledger new.json program.py", "report new.json"]
+    commands += ["predict program.py -p 1 --machine machine.json"]
+    main = "import sys; from pybsp.cli import main; sys.exit([main(one.split()) for one in sys.argv[1:]] != [0] * 3)"
+    assert run(["sh", "-c", 'exec "$@" >&-', "sh", *python("-c", main, *commands)]) == (0, "", "")
+    assert len(read(folder / "new.json")["runs"]) == 1
+
+
+def test_what_the_encoding_of_standard_output_lacks_is_printed_as_an_escape(folder: Path) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        with bsp.superstep("\u00fc"):
+            pass
+
+    append_run(folder / "umlaut.json", pybsp.simulate(main, p=1).ledger.as_json(["a"], "direct"), first=True)
+    (folder / "\u00fc.py").touch()
+    commands = ["report umlaut.json", "predict umlaut.json --machine machine.json", "run --explain \u00fc.py"]
+    ended = run(python("-c", MAIN, *commands), PYTHONIOENCODING="ascii")
+    assert ended.code == 0, ended
+    assert ended.out.count("\\xfc") == len(commands)
+
+
+@pytest.mark.parametrize(
+    "arguments", ["run -n 1 FOLDER/program.py", "predict FOLDER/program.py -p 1 --machine FOLDER/machine.json"]
+)
+def test_a_command_whose_folder_is_gone_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: str
+) -> None:
+    (folder / "gone").mkdir()
+    monkeypatch.chdir(folder / "gone")
+    (folder / "gone").rmdir()
+    assert command(arguments.replace("FOLDER", str(folder)).split()) == 2
+    assert ": the folder that this was started in is gone: cd to one that is there\n" in capsys.readouterr().err

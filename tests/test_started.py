@@ -170,6 +170,15 @@ def test_what_ranks_print_comes_with_their_number(ranks: pybsp.Ranks, capsys: py
     assert sorted(printed.err.splitlines()) == ["[0] no newline", "[1] no newline"]
 
 
+def test_a_run_goes_on_where_the_folder_of_this_process_is_gone(
+    ranks: pybsp.Ranks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert ranks.run(ring, 10).results == [10, 0]
+
+
 def printed_of(pieces: Sequence[bytes], capsys: pytest.CaptureFixture[str]) -> list[str]:
     """What is printed of rank 3's standard output, after each piece that comes of it."""
     reads, writes = os.pipe()
@@ -716,6 +725,7 @@ def test_a_run_that_outlasts_its_limit_says_where_ranks_are(capfd: pytest.Captur
         ),
         (lambda: pybsp.ranks(True), r"^pybsp\.ranks: argument n: expected a whole number of at least 1, got True"),
         (lambda: pybsp.ranks(2, hosts=[]), "argument hosts: expected names of hosts"),
+        (lambda: pybsp.ranks(2, hosts=cast(Any, 3)), "argument hosts: expected names of hosts, .*, got 3"),
         (
             lambda: pybsp.start_ranks(cast(Any, "ring"), n=2),
             "argument main: expected a function of a BSP machine, got 'ring'",
@@ -727,7 +737,19 @@ def test_a_run_that_outlasts_its_limit_says_where_ranks_are(capfd: pytest.Captur
         (lambda: pybsp.run(lambda bsp: None, p=4), r"takes none of this name: .*pybsp.start_ranks\(main, n=4\)"),
         (lambda: pybsp.run(ring, 3, n=2), r"takes none of this name: .*pybsp.simulate\(main, p=2\)"),
     ],
-    ids=["n", "bool", "hosts", "main", "hosts of start_ranks", "timeout", "keyword", "inside", "run p", "run n"],
+    ids=[
+        "n",
+        "bool",
+        "hosts",
+        "hosts that are none",
+        "main",
+        "hosts of start_ranks",
+        "timeout",
+        "keyword",
+        "inside",
+        "run p",
+        "run n",
+    ],
 )
 def test_wrong_calls_are_errors_that_say_what_was_meant(call: Callable[[], object], text: str) -> None:
     with pytest.raises(pybsp.UsageError, match=text):
