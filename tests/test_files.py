@@ -286,8 +286,8 @@ def test_runs_are_added_to_a_ledger_file_one_by_one(ledger: Any, tmp_path: Path)
     path = tmp_path / "ledger.json"
     long = {**ledger["runs"][0], "supersteps": ledger["runs"][0]["supersteps"] * 2000}  # several blocks of the file
     runs = [long, ledger["runs"][1], {**ledger["runs"][1], "supersteps": []}]
-    for n, run in enumerate(runs):
-        append_run(path, {**run, "supersteps": iter(run["supersteps"])}, first=n == 0)
+    for n, one in enumerate(runs):
+        append_run(path, {**one, "supersteps": iter(one["supersteps"])}, first=n == 0)
         assert held(path) == runs[: n + 1]
     append_run(path, runs[1], first=True)
     assert held(path) == [runs[1]]
