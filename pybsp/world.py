@@ -87,11 +87,15 @@ def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
         return _world
     usable_mpi(operation)
     if not _world_open:
-        raise BSPError(f"{operation}: other ranks of this job have ended already; no run is possible any more")
-    return _renewed(_world)
+        raise _ended_already(operation)
+    return _renewed(_world, operation=operation)
 
 
-def _renewed(transport: MPITransport, waits: float | None = None) -> MPITransport:
+def _ended_already(operation: str) -> BSPError:
+    return BSPError(f"{operation}: other ranks of this job have ended already; no run is possible any more")
+
+
+def _renewed(transport: MPITransport, waits: float | None = None, operation: str = "pybsp.run") -> MPITransport:
     """The transport of all ranks, made anew where the last run has left it revoked; collective.
 
     Raises:
@@ -102,7 +106,7 @@ def _renewed(transport: MPITransport, waits: float | None = None) -> MPITranspor
     if transport.settled is not None:
         if transport.ended:
             _close_world()
-            raise BSPError("other ranks of this job have ended already; no run is possible any more")
+            raise _ended_already(operation)
         try:
             _world = transport = transport.renewed(waits)
         except TimeoutError:
@@ -179,6 +183,8 @@ def tell_before_run(error: BaseException) -> None:
     except TimeoutError:
         _end_late(_world, None, error)
         raise
+    except BSPError:  # another has ended, and says what has failed
+        return
     report_failure(transport, None, error)
 
 

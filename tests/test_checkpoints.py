@@ -1410,6 +1410,11 @@ def test_a_record_is_written_as_far_as_there_is_room_and_the_program_goes_on(
     recorder = record.Recorder(tmp_path, record.RecordHeader(["program.py"], "/", 1, 2, False, MACHINE))
     recorder.restored(SavedPart(None, [], True, str(tmp_path / "is not there")))
     assert capfd.readouterr().err.endswith(": No such file or directory; the program goes on\n")
+    (tmp_path / "2.record").mkdir()
+    recorder = record.Recorder(tmp_path, record.RecordHeader(["program.py"], "/", 2, 3, False, MACHINE))
+    recorder.brought(0, Arrival((0, 0), ("first", ""), [], {}))
+    said = f"the record of processor 2 ends here: {tmp_path}/2.record: Is a directory; the program goes on\n"
+    assert capfd.readouterr().err == f"pybsp: {said}"
 
 
 def write_record(folder: Path, program: str, ran: Path, kinds: Sequence[int]) -> None:

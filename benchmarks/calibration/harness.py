@@ -27,7 +27,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -486,7 +486,8 @@ def _recording(keeper: Keeper | None) -> Iterator[None]:
             keeper.end()
     except BaseException as error:
         if keeper is not None and keeper.is_open:
-            keeper.event("interrupted", launch=keeper.job.launch, why=type(error).__name__)
+            with suppress(UsageError):  # where nothing can be written, which the error says
+                keeper.event("interrupted", launch=keeper.job.launch, why=type(error).__name__)
         raise
     finally:
         if keeper is not None:

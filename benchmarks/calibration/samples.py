@@ -156,14 +156,15 @@ class Writer:
         """
         self.path = Path(path)
         try:
-            whole = 0 if about is not None else self.path.read_bytes().rfind(b"\n") + 1
-            self._file: TextIO = self.path.open("a")
+            self._file: TextIO = self.path.open("r+" if about is None else "a")
             self._lock()
+            whole = self.path.read_bytes().rfind(b"\n") + 1 if about is None else 0
             self._file.truncate(whole)
-            if about is not None:
-                self._begin(about)
+            self._file.seek(whole)
         except OSError as error:
             raise UsageError(f"raw samples {path}: cannot be written ({error.strerror})") from None
+        if about is not None:
+            self._begin(about)
 
     def _lock(self) -> None:
         """Nobody else writes the file now, where its file system knows locks.
@@ -183,35 +184,40 @@ class Writer:
 
     def _begin(self, about: dict[str, Any]) -> None:
         try:
-            self._comment({"format": FORMAT, "version": VERSION, **about})
-            self._file.write(",".join(COLUMNS) + "\n")
-            self._flush()
-        except OSError:
-            with suppress(OSError):
-                self._file.close()
+            self._append(_comment_line({"format": FORMAT, "version": VERSION, **about}) + ",".join(COLUMNS) + "\n", "")
+        except UsageError:
+            self.close()
             self.path.unlink(missing_ok=True)
             raise
 
     def write(self, samples: Iterable[Sample]) -> None:
-        """Append samples."""
-        self._file.writelines(",".join(map(str, (*s.point, *s[1:]))) + "\n" for s in samples)
-        self._flush()
+        """Append samples.
+
+        Raises:
+            UsageError: they cannot be written.
+        """
+        self._append("".join(",".join(map(str, (*s.point, *s[1:]))) + "\n" for s in samples))
 
     def event(self, event: str, **more: Any) -> None:
-        """Append a comment line."""
-        self._comment({"event": event, **more})
-        self._flush()
+        """Append a comment line; raises what `write` does."""
+        self._append(_comment_line({"event": event, **more}))
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        with suppress(OSError):  # of what could not be written, which has been said
+            self._file.close()
 
-    def _comment(self, content: dict[str, Any]) -> None:
-        self._file.write(f"# {json.dumps(content)}\n")
+    def _append(self, text: str, hint: str = "; make room, then --resume goes on with what it holds") -> None:
+        try:
+            self._file.write(text)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise UsageError(f"raw samples {self.path}: cannot be written ({error.strerror}){hint}") from None
 
-    def _flush(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
+
+def _comment_line(content: dict[str, Any]) -> str:
+    return f"# {json.dumps(content)}\n"
 
 
 def read(path: str | os.PathLike[str]) -> Raw:

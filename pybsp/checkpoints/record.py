@@ -62,9 +62,13 @@ class Recorder:
         self._file: BinaryIO | None = None
         self._restoring = True  # of exchanges about checkpoints only the one with which `restore` begins counts
         if header is not None:
-            folder.mkdir(parents=True, exist_ok=True)
             self._path = folder / f"{header.pid}.record"
-            place = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                place = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            except OSError as error:
+                self._end(error)
+                return
             self._file = open(place, "wb", buffering=0)  # noqa: SIM115
             self._write(header)
 
@@ -85,15 +89,15 @@ class Recorder:
 
     def _end(self, error: OSError) -> None:
         """The record cannot go on: the program does, without it."""
-        assert self._file is not None
         assert self._header is not None
         print(
             f"pybsp: the record of processor {self._header.pid} ends here: {self._path}: {error.strerror or error}; "
             "the program goes on",
             file=sys.stderr,
         )
-        with suppress(OSError):
-            self._file.close()
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
         self._file = None
 
     def brought(self, kind: int, arrival: Arrival) -> None:
@@ -110,9 +114,12 @@ class Recorder:
         """`bsp.restore` has read this part."""
         if self._file is not None:
             if part is not None:
+                beside = self._path.with_suffix(".part")
                 try:
-                    copy(Path(part.name), self._path.with_suffix(".part"))
+                    copy(Path(part.name), beside)
                 except OSError as error:
+                    with suppress(OSError):
+                        beside.unlink()  # it would take room
                     self._end(error)
             self._write(Restored(None if part is None else part.written))
 

@@ -280,6 +280,8 @@ class _LogPSession(Session[RankProcessor]):
                 processor.tell_failure(failure_of(error, 0, "").summary)
             transport.revoke(error)
             report_failure(transport, None, error, superstep=-1)
+            if transport.p == 1:
+                processor.close()  # which a revocation does for several
         elif known is None or isinstance(known, ProcessorError):
             try:
                 _raise_failure(transport.exchange(END, None, {}))

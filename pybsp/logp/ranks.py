@@ -31,7 +31,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -586,17 +586,11 @@ class RankProcessor:
         self._refuse_calls()
 
     def _refuse_calls(self) -> None:
-        """What the program calls after the end of its run is an error."""
-
-        def refused(*_: Any, **__: Any) -> NoReturn:
-            raise UsageError(
-                f"pybsp.logp.run: the proc of processor {self.pid} was called after the end of its run; call the proc "
-                "that the program is given, in its run"
-            )
-
-        self._inbox.clear()
-        self._quick = False
-        self._full = self._submit = self._post = refused
+        """What the program calls after the end of its run is an error: memory that it would use may be gone."""
+        self.failure = UsageError(
+            f"pybsp.logp.run: the proc of processor {self.pid} was called after the end of its run; call the proc "
+            "that the program is given, in its run"
+        )
 
     def _came(self, source: int) -> int:
         """Messages of all kinds from a source."""

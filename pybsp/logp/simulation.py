@@ -94,13 +94,13 @@ def body_of(
     Raises:
         UsageError: these are no sequence, or no mapping.
     """
-    if not isinstance(args, Sequence):
+    if isinstance(args, (str, bytes)) or not isinstance(args, Iterable):
         raise UsageError(
             f"{operation}: argument args: expected a sequence of the program's arguments, got {args!r:.80}"
         )
     if kwargs is not None and not isinstance(kwargs, Mapping):
         raise UsageError(f"{operation}: argument kwargs: expected a mapping, or None, got {kwargs!r:.80}")
-    return functools.partial(_call, program, args, kwargs or {})
+    return functools.partial(_call, program, tuple(args), kwargs or {})
 
 
 def _call(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], proc: Any) -> Any:

@@ -199,6 +199,23 @@ def test_raw_samples_that_cannot_be_written_are_an_error_and_leave_no_file(
     assert not path.exists()
 
 
+def test_where_samples_cannot_be_written_any_more_what_there_is_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, calls, fsync = tmp_path / "raw.csv", iter(range(10**6)), os.fsync
+
+    def full(file: int) -> None:
+        if next(calls) >= 4:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UsageError, match=r"cannot be written \(No space left on device\); make room, then --resume"):
+        launch_on_virtual(LaunchSpec(str(path), level="quick", only=("bsp",)), MACHINE)
+    monkeypatch.undo()
+    assert read(path).samples
+
+
 @pytest.mark.whole
 def test_nothing_is_gone_on_with_that_was_asked_for_differently(tmp_path: Path) -> None:
     path = tmp_path / "raw.csv"

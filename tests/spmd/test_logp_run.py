@@ -459,12 +459,21 @@ def test_after_each_failure_the_next_run_works(machine: LogP) -> None:
         assert machine(works) == [[s for s in range(machine.p) if s != pid] for pid in range(machine.p)]
 
 
-def test_a_proc_refuses_calls_after_the_end_of_its_run(machine: LogP) -> None:
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_proc_refuses_calls_after_the_end_of_its_run(machine: LogP, fails: bool) -> None:
     ended: list[logp.Processor] = []
-    machine(ended.append)
+
+    def first(proc: logp.Processor) -> None:
+        ended.append(proc)
+        if fails:
+            raise ValueError("as asked")
+
+    assert (caught(machine, first).kind is not None) == fails
 
     def program(proc: logp.Processor) -> Any:
-        old = next(old for old in ended if old.pid == proc.pid)
+        old = next((old for old in ended if old.pid == proc.pid), None)
+        if old is None:  # simulated, one that had not begun when another failed
+            return None
         calls: list[tuple[Callable[..., Any], Any]] = [(old.compute, (3,)), (old.poll, ()), (old.recv, ())]
         calls += [(old.send, (dest, payload)) for dest in others(proc) for payload in (1, "text", np.arange(30_000))]
         errors = [caught(call, *arguments) for call, arguments in calls]
