@@ -31,7 +31,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, overload
+from typing import Any, NoReturn, Protocol, overload
 
 import numpy as np
 
@@ -587,10 +587,15 @@ class RankProcessor:
 
     def _refuse_calls(self) -> None:
         """What the program calls after the end of its run is an error: memory that it would use may be gone."""
-        self.failure = UsageError(
-            f"pybsp.logp.run: the proc of processor {self.pid} was called after the end of its run; call the proc "
-            "that the program is given, in its run"
-        )
+
+        def refused(*_: Any, **__: Any) -> NoReturn:
+            raise UsageError(
+                f"pybsp.logp.run: the proc of processor {self.pid} was called after the end of its run; call the proc "
+                "that the program is given, in its run"
+            )
+
+        for name in ("send", "recv", "poll", "compute"):
+            setattr(self, name, refused)
 
     def _came(self, source: int) -> int:
         """Messages of all kinds from a source."""
