@@ -143,15 +143,12 @@ class Ledger(Records):
         h = max(row[WORDS_OUT], row[WORDS_IN])
         counted, ways = (h, row[MESSAGES], row[WORDS], row[ITEMS]), int(row[WAYS])
         first = number in self._firsts
-        before = computing
+        of_parts = 0.0
         if parts is not None:
             # Of supersteps of parts in which one after the other computes longest no processor has computed it all.
-            computing = max(computing, parts.seconds)
-            if overlaps(self.machine):
-                before = computing + parts.exchange_predicted
-        exchange = predicted_exchange(self.machine, self.virtual, before, counted, ways, first)
-        if parts is not None:
-            exchange += parts.exchange_predicted
+            computing, of_parts = max(computing, parts.seconds), parts.exchange_predicted
+        before = computing + of_parts if overlaps(self.machine) else row[SECONDS]
+        exchange = of_parts + predicted_exchange(self.machine, self.virtual, before, counted, ways, first)
         return Record(
             label=self._names[int(row[LABEL])],
             work=work,

@@ -332,7 +332,7 @@ def _bar(one: Prediction, machine: BSPMachine) -> str:
 
 def _by(machine: BSPMachine) -> BSPMachine:
     """The machine whose parameters predict exchanges; see `_exchange`."""
-    return machine if machine.exchange is None or machine.cost == "max" else machine.exchange
+    return machine if machine.exchange is None or overlaps(machine) else machine.exchange
 
 
 def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[simulation.Simulation]:

@@ -87,5 +87,9 @@ def _print_place(number: int, frame: FrameType | None) -> None:
         place = f"between runs, at {place_of(frame)}"
     text = f"pybsp: {name}process {os.getpid()}: {place}\n"
     with suppress(OSError):
-        # sys.stderr may be in the middle of something
-        os.write(2 if stderr is None else stderr, text.encode(errors="backslashreplace"))
+        write(text)
+
+
+def write(text: str) -> None:
+    """Write to standard error past sys.stderr, which may be in the middle of something."""
+    os.write(2 if stderr is None else stderr, text.encode(errors="backslashreplace"))

@@ -472,7 +472,7 @@ def _guard(verdict: Callable[[], str | None]) -> Iterator[None]:
             while not select.select([reads], [], [], WATCH)[0]:  # else it is done, or dead
                 text = verdict()
                 if text is not None:
-                    os.write(2 if signals.stderr is None else signals.stderr, text.encode(errors="backslashreplace"))
+                    signals.write(text)
                     time.sleep(DRAIN)
                     os.kill(os.getppid(), signal.SIGKILL)
                     time.sleep(DRAIN)  # nobody else gets to speak before the launcher has ended the job

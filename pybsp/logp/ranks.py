@@ -587,11 +587,12 @@ class RankProcessor:
 
     def _refuse_calls(self) -> None:
         """What the program calls after the end of its run is an error: memory that it would use may be gone."""
+        pid = self.pid  # not of self, which would refer to itself, and stay until a collector comes
 
         def refused(*_: Any, **__: Any) -> NoReturn:
             raise UsageError(
-                f"pybsp.logp.run: the proc of processor {self.pid} was called after the end of its run; call the proc "
-                "that the program is given, in its run"
+                f"pybsp.logp.run: the proc of processor {pid} was called after the end of its run; call the proc that "
+                "the program is given, in its run"
             )
 
         for name in ("send", "recv", "poll", "compute"):
