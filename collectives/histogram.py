@@ -139,7 +139,7 @@ def histogram(
     counts = yield from run_reduction(call, counts, np.add, chosen, words)
     if density:
         with np.errstate(invalid="ignore", divide="ignore"):  # of nothing it is NaN
-            counts = counts / np.diff(edges) / counts.sum()
+            counts = counts / np.array(np.diff(edges), float) / counts.sum()  # of float64, whatever the edges are
     return counts, edges
 
 

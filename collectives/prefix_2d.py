@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial, reduce
 from typing import Any, TypeGuard
 
@@ -275,6 +275,13 @@ def climbed_before(call: Call, trees: Sequence[Step], total: Any, op: Operator, 
     carries the exclusive one along, which takes an operation a level: what comes is put in front of both sums.
     """
     pid, before = call.bsp.pid, None
+    bare = isinstance(total, np.ndarray) and total.ndim == 0
+
+    def made(function: Callable[[], Any]) -> Any:
+        found = call.own(function, "op")
+        # numpy's operators make numbers of arrays without axes, and a number is one word, whatever its dtype.
+        return np.array(found) if bare and isinstance(found, np.generic) else found
+
     for step in trees:
         if sends := step.sends(pid):
             payload = packed(total, call.name)
@@ -284,12 +291,12 @@ def climbed_before(call: Call, trees: Sequence[Step], total: Any, op: Operator, 
         if not letters:
             continue
         came = [unpacked(letter.payload) for letter in letters]
-        ahead = call.own(partial(reduce, op, came), "op")
+        ahead = made(partial(reduce, op, came))
         rising = step is not trees[-1]  # behind the last level nobody needs the inclusive sum
         call.bsp.work((len(came) - 1 + rising + (before is not None)) * words)
         if rising:
-            total = own_result(call.own(partial(op, ahead, total), "op"))
-        before = own_result(ahead if before is None else call.own(partial(op, ahead, before), "op"))
+            total = own_result(made(partial(op, ahead, total)))
+        before = own_result(ahead if before is None else made(partial(op, ahead, before)))
     return before
 
 

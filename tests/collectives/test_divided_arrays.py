@@ -107,6 +107,19 @@ def test_an_exclusive_prefix_is_what_lies_before(p: int, degree: int | None, whi
         assert same(power, np.array(2.0**pid))
 
 
+@pytest.mark.parametrize("dtype", ["f4", "c16", "longdouble"])
+def test_the_sums_of_arrays_without_axes_go_on_as_arrays(dtype: str) -> None:
+    m = machine(13, 0)
+    words = max(1, np.dtype(dtype).itemsize // 8)
+    found = assert_ledger_is(
+        collectives.exclusive_prefix.cost(m, words, degree=2),
+        lambda bsp: collectives.exclusive_prefix(bsp, np.array(bsp.pid, dtype), np.add, degree=2),
+        p=13,
+        machine=m,
+    )
+    assert all(same(sums, np.array(pid * (pid - 1) // 2, dtype)) for pid, sums in enumerate(found))
+
+
 @pytest.mark.parametrize(
     ("op", "value", "first"),
     [
@@ -354,6 +367,15 @@ def test_a_histogram_is_numpys(blocks: Blocks, bins: Any, limits: Any, weight: s
         assert same(found_edges, edges)
         assert found_counts.dtype == expected.dtype
         assert np.allclose(found_counts, expected, rtol=1e-12, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "longdouble"])
+def test_a_density_is_float64_whatever_values_and_weights_are(dtype: str) -> None:
+    values, weights = np.array([0, 1, 1, 3], dtype), np.array([1, 2, 3, 4], "f4")
+    expected, _ = np.histogram(values, 3, weights=weights, density=True)
+    for found, _ in pybsp.simulate(collectives.histogram, values, 3, None, weights, True, p=1).results:
+        assert same(found, expected)
+        assert found.dtype == np.float64
 
 
 # -- order --------------------------------------------------------------------------------------------------------
