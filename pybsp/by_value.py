@@ -15,20 +15,22 @@ from typing import Any, ClassVar
 
 import cloudpickle
 
+Classes = dict[tuple[str, str], type]  # by module and name
 
-def dumps(value: Any, within: Callable[[pickle.PickleBuffer], bool], classes: dict[str, type]) -> bytes:
+
+def dumps(value: Any, within: Callable[[pickle.PickleBuffer], bool], classes: Classes) -> bytes:
     """The object, pickled.
 
     Args:
         within: says of each buffer whether it goes into the pickle.
-        classes: gets those of `__main__` that the pickle has, by name. It may be the object's last part.
+        classes: gets those that the pickle has by value, by module and name. It may be the object's last part.
 
     Raises:
         Exception: it cannot be pickled: whatever its classes raise.
     """
     file = io.BytesIO()
     pickler = _CodePickler(file, protocol=5, buffer_callback=within)
-    pickler.classes = classes
+    pickler.classes, pickler.modules = classes, {"__main__", *cloudpickle.list_registry_pickle_by_value()}
     pickler.dump(value)
     return file.getvalue()
 
@@ -44,10 +46,11 @@ def _code(make: Callable[..., CodeType], arguments: tuple[Any, ...], file: str) 
 
 class _CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
     dispatch_table: ClassVar = ChainMap({CodeType: _of_code}, cloudpickle.Pickler.dispatch_table)
-    classes: dict[str, type]
+    classes: Classes
+    modules: set[str]  # whose classes go by value
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, type) and obj.__module__ == "__main__" and "." not in obj.__qualname__:
+        if isinstance(obj, type) and obj.__module__ in self.modules and "." not in obj.__qualname__:
             # Of several with one name, as after a cell was run again, it is the first, which main refers to.
-            self.classes.setdefault(obj.__qualname__, obj)
+            self.classes.setdefault((obj.__module__, obj.__qualname__), obj)
         return super().reducer_override(obj)

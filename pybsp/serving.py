@@ -13,10 +13,11 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
 from . import settings
 from .errors import UsageError
@@ -25,10 +26,12 @@ from .shipping import Line, Parcel, Received, Sender, connect, pickled
 
 if TYPE_CHECKING:
     from .bsp import BSP
+    from .by_value import Classes
 
 ADDRESS = "PYBSP_RANKS"
 _PACKAGE = os.path.dirname(__file__) + os.sep
 PROGRESS = 0.5  # seconds between two words about where a processor is
+_ABSENT: Final = object()  # an attribute that a module has not
 
 
 @dataclass
@@ -150,9 +153,8 @@ class _Server:
             self.processor = bsp
             try:
                 function, args, kwargs, classes = _loaded(call.operation, bsp.pid, program)
-                # What a notebook or a script defines is in `__main__` here too, where pickles of messages look for it.
-                vars(sys.modules["__main__"]).update(classes)
-                return function(bsp, *args, **kwargs)
+                with _defined(classes):
+                    return function(bsp, *args, **kwargs)
             except BaseException as error:
                 # The run may end with the job: the first failure is printed at once.
                 self.line.send(_raised(error), _parcel(error))
@@ -179,7 +181,7 @@ class _Server:
 
 
 def _loaded(operation: str, pid: int, program: Received) -> tuple[Any, Any, Any, Any]:
-    """The program, its arguments, and the classes of `__main__` among all these."""
+    """The program, its arguments, and the classes among all these that have come by value."""
     try:
         found: tuple[Any, Any, Any, Any] = program.load()
     except Exception as error:
@@ -189,6 +191,32 @@ def _loaded(operation: str, pid: int, program: Received) -> tuple[Any, Any, Any,
             "them the modules that it needs"
         ) from error
     return found
+
+
+@contextmanager
+def _defined(classes: Classes) -> Iterator[None]:
+    """In this block classes of a notebook, of a script, or of a module of tests, which have come by value, are in
+    modules of the same names: pickles of messages look for them there.
+
+    A module that is not loaded is one that has these classes alone, until the block ends.
+    """
+    before: list[tuple[ModuleType, str, Any]] = []
+    made = {name: ModuleType(name) for name, _ in classes if name not in sys.modules}
+    sys.modules.update(made)
+    for (name, attribute), one in classes.items():
+        module = sys.modules[name]
+        before.append((module, attribute, vars(module).get(attribute, _ABSENT)))
+        setattr(module, attribute, one)
+    try:
+        yield
+    finally:
+        for module, attribute, known in before:
+            if known is _ABSENT:
+                vars(module).pop(attribute, None)
+            else:
+                setattr(module, attribute, known)
+        for name in made:
+            sys.modules.pop(name, None)
 
 
 def _raised(error: BaseException) -> Raised:

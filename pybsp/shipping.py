@@ -19,11 +19,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from . import process
+
+if TYPE_CHECKING:
+    from .by_value import Classes
 
 LARGE = 1 << 16  # bytes of a buffer that goes out of band
 _ALIGNED = 64  # bytes, of buffers in an arena
@@ -42,11 +45,11 @@ class Parcel(NamedTuple):
     buffers: Sequence[memoryview] = ()
 
 
-def pickled(value: Any, classes: dict[str, type] | None = None) -> Parcel:
+def pickled(value: Any, classes: Classes | None = None) -> Parcel:
     """An object as a parcel, which refers to its large buffers.
 
     Args:
-        classes: gets those of `__main__` that the parcel has, by name. It may be the object's last part.
+        classes: gets those that the parcel has by value, by module and name. It may be the object's last part.
 
     Raises:
         Exception: it cannot be pickled: whatever its classes raise.

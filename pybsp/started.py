@@ -24,6 +24,7 @@ from .shipping import pickled
 from .transport.virtual import is_virtual
 
 if TYPE_CHECKING:
+    from .by_value import Classes
     from .ledger import Ledger
     from .machine import BSPMachine
     from .routing.choice import Routing
@@ -212,7 +213,7 @@ class Ranks:
         __tracebackhide__ = True  # by pytest
         self._require_usable(operation)
         try:
-            classes: dict[str, type] = {}
+            classes: Classes = {}
             program = pickled((main, args, kwargs, classes), classes)
         except Exception as error:
             raise UsageError(

@@ -290,6 +290,42 @@ def test_a_fixture_of_pytests_process_is_refused_on_ranks(tmp_path: Path) -> Non
     assert re.search(said, ended.out), ended
 
 
+CLASSES = """
+    import enum, pytest, pybsp
+    from dataclasses import dataclass
+    from pybsp import collectives
+
+    @dataclass
+    class Point:
+        x: int
+
+    class Colour(enum.Enum):
+        RED = 1
+
+    def moved(point):
+        return Point(point.x + 1)
+
+    @pytest.mark.bsp(p=2)
+    def test_sends(bsp):
+        bsp.send(1 - bsp.pid, (Point(bsp.pid), Colour.RED))
+        bsp.sync()
+        assert bsp.inbox[0].payload == (Point(1 - bsp.pid), Colour.RED)
+        total = collectives.allreduce(bsp, Point(1), lambda a, b: Point(a.x + b.x))
+        assert type(total) is Point and total.x == 2
+"""
+
+
+def test_ranks_send_instances_of_the_classes_of_a_module_of_tests(tmp_path: Path) -> None:
+    """They came by value: the ranks have not imported it, and other tests may let them do so."""
+    (tmp_path / "test_bsp.py").write_text(dedent(CLASSES))
+    other = "import pytest, test_bsp\n@pytest.mark.bsp(p=2)\n"
+    other += "def test_imports(bsp): assert test_bsp.moved(test_bsp.Point(1)).x == 2\n"
+    (tmp_path / "test_later.py").write_text(other)
+    ended = run([*ON_RANKS, str(tmp_path)])
+    assert ended.code == 0, ended
+    assert "2 passed" in ended.out
+
+
 @pytest.mark.whole
 def test_tests_end_alike_under_mpiexec(tests: Path) -> None:
     """Each rank runs pytest, beside pytest-mpi; tests for another p are skipped."""
