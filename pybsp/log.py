@@ -307,15 +307,15 @@ class Log:
 def ridden(of_all: Iterable[Rode]) -> dict[int, dict[str, int]]:
     """What rode in some rows on all processors, by the number of the row: words by the name of what did."""
     found: dict[int, dict[str, int]] = {}
-    alone: dict[int, str] = {}
+    alone: dict[int, set[str]] = {}  # groups may be in calls of several primitives
     for row, words, own in of_all:
         total = found.setdefault(row, {})
         for name, count in words.items():
             total[name] = total.get(name, 0) + count
         if own:
-            alone[row] = own
-    for row, own in alone.items():
-        if found[row].keys() <= {own}:
+            alone.setdefault(row, set()).add(own)
+    for row, names in alone.items():
+        if found[row].keys() <= names:
             del found[row]
     return found
 

@@ -373,8 +373,12 @@ class Rides(Participant):
         self._engine.account.work += flops
 
     def count(self, name: str, words: int) -> None:
-        """A function sends so many words to others with this superstep."""
-        self.words[name] = self.words.get(name, 0) + words
+        """A function sends so many words to others with this superstep.
+
+        Of none nothing is said: not all ways in which a function goes tell a message without words from no message.
+        """
+        if words:
+            self.words[name] = self.words.get(name, 0) + words
 
     def alike(self, key: int, make: Callable[[], Result]) -> Result:
         """See `Account.alike`."""

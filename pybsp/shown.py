@@ -423,8 +423,7 @@ class Shown:
         """
         engine = self._engine
         words_out, words_in, messages_out, messages_in, *_ = map(int, counts)
-        if words_out:
-            engine.rides.count(name, words_out)
+        engine.rides.count(name, words_out)
         seconds = enter - engine.account.left
         sent = sent[0] + words_out, sent[1] + messages_out, 0, sent[3] | BY_RECORD
         return engine.take_rides(name, arrival, seconds, sent, (words_in, messages_in, 0, 0), differs)

@@ -562,3 +562,13 @@ def test_what_makes_no_group_and_no_grid_names_the_argument(spmd: Spmd) -> None:
         ]
         for error, part in zip(errors, parts, strict=True):
             assert error.text.startswith(part), error.text
+
+
+def test_nothing_rides_where_groups_call_several_primitives(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        group = bsp.group(range(bsp.pid % 2, bsp.p, 2))
+        (collectives.prefix, collectives.allreduce)[bsp.pid % 2](group, 1.0, np.add)
+        bsp.sync()
+        return bsp.ledger.riding
+
+    assert spmd(main) == [{}] * spmd.p

@@ -732,3 +732,18 @@ def test_the_ledger_says_what_rode_in_a_superstep_by_primitive(spmd: Spmd) -> No
     others = spmd.p * (spmd.p - 1)
     words = {0: {"allreduce": 2 * others, "allgather": 3 * others}, 1: {"prefix": others, "allgather": 3 * others}}
     assert spmd(main) == [("own", words if spmd.p > 1 else {})] * spmd.p
+
+
+def test_the_ledger_says_nothing_of_what_rode_without_words(spmd: Spmd) -> None:
+    """Whether small values are shown, where empty ones are no message, or sent."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        ticket = prefix.start(bsp, np.ones(2), np.add, degree=8)
+        collectives.reduce_scatter(bsp, np.ones(0), np.add)
+        assert ticket.done
+        allgather.start(bsp, np.ones(0))
+        bsp.sync()
+        return bsp.ledger.riding
+
+    words = {0: {"prefix": spmd.p * (spmd.p - 1)}}
+    assert spmd(main) == [words if spmd.p > 1 else {}] * spmd.p
