@@ -137,6 +137,7 @@ def cost(
     order = checked_order(name, order)
     whole = math.ceil(item_words(name, "words", words))
     given = fan_out(name, degree)
+    items = integer(name, "items", items, 0)
     requested = only_trees(name, named(name, algorithm, ALGORITHMS), given)
     if requested == "blocks":
         divisible(name, requested, items, machine.p, "a value")

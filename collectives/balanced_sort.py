@@ -14,7 +14,7 @@ from ..rides import Supersteps
 from . import balanced
 from .blocks import row_kind
 from .plan import Plan, joined
-from .primitive import Call, primitive
+from .primitive import Call, flag, primitive
 from .regular_sampling import Keys, most
 from .sample_sort import checked, table
 from .sample_sort import cost as cost_of_sorting
@@ -109,8 +109,9 @@ def balanced_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False)
         [[0, 1], [1, 5], [7, 9]]
     """
     block, carried = checked(keys, values, NAME)
+    stable = flag(NAME, "stable", stable)
     agreed = "None" if carried is None else row_kind(carried)
-    call = Call(bsp, NAME, keys=key_kind(block), values=agreed, stable=bool(stable))
+    call = Call(bsp, NAME, keys=key_kind(block), values=agreed, stable=stable)
     call.ends(4)
     merged, carried, _ = yield from run_sorting(call, block, carried, stable)
     columns = [merged] if carried is None else [merged, carried]

@@ -30,7 +30,7 @@ from .prefix import choose as choose_prefix
 from .prefix import plan as plan_prefix
 from .prefix import prefix
 from .prefix import run as run_prefix
-from .primitive import Call, integer, item_words, packed, primitive, unpacked
+from .primitive import Call, flag, integer, item_words, packed, primitive, unpacked
 from .rows import KeyedRows, Rows, joined_rows
 
 
@@ -91,9 +91,9 @@ def cost(
     Raises:
         UsageError: levels below 1, or counts of another shape or below 0.
     """
-    p = machine.p
-    given = None if levels is None else integer("bitonic_sort.cost", "levels", levels, 1)
-    nbytes = round(8 * item_words("bitonic_sort.cost", "words", words)) + 8 * bool(stable)
+    name, p = "bitonic_sort.cost", machine.p
+    given = None if levels is None else integer(name, "levels", levels, 1)
+    nbytes = round(8 * item_words(name, "words", words)) + 8 * flag(name, "stable", stable)
     sizes = np.asarray(1 if counts is None else counts)
     if sizes.shape not in ((), (p,)) or sizes.dtype.kind not in "iu" or (sizes < 0).any():
         raise UsageError(
@@ -163,8 +163,9 @@ def bitonic_sort(
         [[0, 1], [2, 3], [4, 9], [15, 31]]
     """
     given = None if levels is None else integer("bitonic_sort", "levels", levels, 1)
+    stable = flag("bitonic_sort", "stable", stable)
     keyed = KeyedRows.of("bitonic_sort", keys, values, stable, bsp.pid)
-    call = Call(bsp, "bitonic_sort", levels=given, stable=bool(stable), **keyed.kinds)
+    call = Call(bsp, "bitonic_sort", levels=given, stable=stable, **keyed.kinds)
     rows, most, least = keyed.rows, 1, 1
     if not keyed.lone:
         # 1. All learn the largest and the smallest block.

@@ -20,7 +20,7 @@ from .allreduce import cost as cost_of_reduction
 from .allreduce import run as run_reduction
 from .blocks import block_of
 from .plan import Plan
-from .primitive import Call, integer, primitive
+from .primitive import Call, flag, integer, primitive
 
 NAME = "histogram"
 
@@ -53,7 +53,7 @@ def cost(
     )
     pass_over = Cost(machine, (), n)
     counting = pass_over + cost_of_reduction(machine, bins * weight / 8, items=bins)
-    if not searched:
+    if not flag("histogram.cost", "searched", searched):
         return counting
     return pass_over + records.cost(machine, 2 * itemsize + 1) + counting  # two values, and whether there are any
 
@@ -116,6 +116,7 @@ def histogram(
                 f"{NAME}: argument weights: expected a number for each of the {block.size} values, got {what(heavy)}"
             )
     edges, limits = _checked(bins, range)
+    density = flag(NAME, "density", density)
     call = Call(
         bsp,
         NAME,
@@ -123,7 +124,7 @@ def histogram(
         bins=edges if isinstance(edges, int) else f"edges {crc32(edges.tobytes()):08x}",
         range=limits,
         weights=None if heavy is None else heavy.dtype,
-        density=bool(density),
+        density=density,
     )
 
     # 1. The extremes of all values, where nothing says what the bins are.

@@ -134,6 +134,7 @@ def cost(
     order = checked_order(name, order)
     words = item_words(name, "words", words)
     given = fan_out(name, degree)
+    items = integer(name, "items", items, 0)
     requested = _requested(name, algorithm, given, items, "a value")
     how, chosen = (requested, given) if requested and given else choose(machine, words, items, order, requested)
     return _cost(machine, words, items, order, how, chosen)

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
+from ..convert import what
 from ..cost import Cost
 from ..errors import UsageError
 from ..groups import Group
@@ -266,6 +267,18 @@ def integer(name: str, argument: str, value: Any, least: int, most: int | None =
 def processor(name: str, argument: str, value: Any, p: int) -> int:
     """An argument that is a processor."""
     return integer(name, argument, value, 0, p - 1, "a processor")
+
+
+def flag(name: str, argument: str, value: Any) -> bool:
+    """An argument that is true or false, as Python takes it.
+
+    Raises:
+        UsageError: it is neither, as an array of several.
+    """
+    try:
+        return bool(value)
+    except Exception as error:
+        raise UsageError(f"{name}: argument {argument}: expected True or False, got {what(value)} ({error})") from None
 
 
 def of_python(number: Any) -> Any:

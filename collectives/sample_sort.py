@@ -17,7 +17,7 @@ from ..cost import Cost, Machine
 from ..errors import UsageError
 from ..rides import Supersteps
 from .plan import Plan, Step, joined
-from .primitive import Call, integer, no_mask, packed, primitive, unpacked
+from .primitive import Call, flag, integer, no_mask, packed, primitive, unpacked
 from .regular_sampling import Counts, Keys, cut_selected, cut_sorted, most, sample_places, select, split
 
 NAME = "sample_sort"
@@ -320,9 +320,10 @@ def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -
         >>> len(together), bool((np.diff(together) >= 0).all())
         (200, True)
     """
-    call = Call(bsp, NAME, values="None" if values is None else "given", stable=bool(stable))
+    stable = flag(NAME, "stable", stable)
+    call = Call(bsp, NAME, values="None" if values is None else "given", stable=stable)
     call.ends(2)
-    merged, carried, _ = yield from run(call, *checked(keys, values), bool(stable))
+    merged, carried, _ = yield from run(call, *checked(keys, values), stable)
     return merged if carried is None else (merged, carried)
 
 

@@ -38,7 +38,7 @@ from .prefix import choose as choose_prefix
 from .prefix import plan as plan_prefix
 from .prefix import prefix
 from .prefix import run as run_prefix
-from .primitive import NOT_SMALL, Call, integer, item_words, packed, primitive, remember, unpacked
+from .primitive import NOT_SMALL, Call, flag, integer, item_words, packed, primitive, remember, unpacked
 from .regular_sampling import most as most_sampled
 from .rows import KeyedRows, Rows, joined_rows
 from .sample_sort import cost as cost_sample
@@ -208,7 +208,7 @@ def cost(
     name, p = "sort.cost", machine.p
     requested = named(name, algorithm, ALGORITHMS)
     value = None if values is None else round(8 * item_words(name, "values", values))
-    widths = Widths(round(8 * item_words(name, "words", words)), value, 8 * bool(stable))
+    widths = Widths(round(8 * item_words(name, "words", words)), value, 8 * flag(name, "stable", stable))
     sizes = np.asarray(1 if counts is None else counts)
     if sizes.shape not in ((), (p,)) or sizes.dtype.kind not in "iu" or (sizes < 0).any():
         raise UsageError(
@@ -231,7 +231,9 @@ def cost(
 
 def _small(bsp: BSP, keys: Any, values: Any = None, stable: bool = False, algorithm: str | None = None) -> Any:
     """Keys without values, where an all-gather of them is the cheapest."""
-    if values is not None or stable or algorithm is not None or not is_at_once(bsp, plan_allgather(bsp.p)):
+    if values is not None or algorithm is not None or not is_at_once(bsp, plan_allgather(bsp.p)):
+        return NOT_SMALL
+    if stable is not False and flag("sort", "stable", stable):
         return NOT_SMALL
     if type(keys) is np.ndarray and keys.ndim == 1 and keys.dtype.kind in "biufc":
         return _small_blocks(bsp, keys)
@@ -366,9 +368,10 @@ def sort(
         [[0, 1], [2, 3], [4, 9], [15, 31]]
     """
     requested = named("sort", algorithm, ALGORITHMS)
+    stable = flag("sort", "stable", stable)
     keyed = KeyedRows.of("sort", keys, values, stable, bsp.pid)
-    call = Call(bsp, "sort", algorithm=requested, stable=bool(stable), **keyed.kinds)
-    return keyed.given_back((yield from run(call, keyed, bool(stable), requested)))
+    call = Call(bsp, "sort", algorithm=requested, stable=stable, **keyed.kinds)
+    return keyed.given_back((yield from run(call, keyed, stable, requested)))
 
 
 def run(call: Call, keyed: KeyedRows, stable: bool, requested: str | None) -> Supersteps[Rows]:

@@ -13,7 +13,7 @@ from ..rides import Supersteps
 from . import grouping
 from .balanced_sort import key_kind
 from .plan import Plan
-from .primitive import Call, primitive
+from .primitive import Call, flag, primitive
 from .sample_sort import checked
 
 
@@ -43,7 +43,8 @@ def cost(
         itemsize: bytes of a key.
         return_counts: as given to `unique`.
     """
-    return grouping.cost("unique", machine, keys, counts, itemsize, 8 if return_counts else None)
+    values = 8 if flag("unique.cost", "return_counts", return_counts) else None
+    return grouping.cost("unique", machine, keys, counts, itemsize, values)
 
 
 @primitive(cost, plan)
@@ -81,6 +82,7 @@ def unique(bsp: BSP, keys: Any, return_counts: bool = False) -> Supersteps[Any]:
     """
     block, _ = checked(keys, None, "unique")
     grouping.check_plain("unique", block)
-    call = Call(bsp, "unique", keys=key_kind(block), return_counts=bool(return_counts))
-    found, counts = yield from grouping.run(call, block, None, np.add, bool(return_counts))
-    return (found, counts) if return_counts else found
+    counted = flag("unique", "return_counts", return_counts)
+    call = Call(bsp, "unique", keys=key_kind(block), return_counts=counted)
+    found, counts = yield from grouping.run(call, block, None, np.add, counted)
+    return (found, counts) if counted else found

@@ -205,3 +205,10 @@ def test_a_thousand_processors() -> None:
     cost = reduce.cost(parameters) + allreduce.cost(parameters)
     results = assert_ledger_is(cost, main, p=p, machine=parameters)
     assert results == [(total, total)] + [(None, total)] * (p - 1)
+
+
+@pytest.mark.parametrize("items", [2.5, -1, "3", [3], None])
+@pytest.mark.parametrize("primitive", [reduce, allreduce, prefix])
+def test_costs_of_no_number_of_items_are_refused(primitive: Any, items: Any) -> None:
+    with pytest.raises(pybsp.UsageError, match=r"\.cost: argument items: expected a whole number of at least 0, got"):
+        primitive.cost(machine(4), 3, items=items)
