@@ -738,20 +738,33 @@ def _require_drawn(item: pytest.Function, kwargs: Mapping[str, Any]) -> None:
 
 
 class _by_value:  # noqa: N801 - used as a function is
-    """In this block what the module of a test defines goes to ranks by value: they need not find the module."""
+    """In this block what the module of a test defines goes to ranks by value: they need not find the module.
+
+    So does what conftest.py defines, where pytest leaves it out of the folders in which imports are looked for.
+    """
 
     def __init__(self, item: pytest.Function) -> None:
-        self._module = item.module
+        self._modules = [item.module]
+        if item.config.getoption("importmode") == "importlib":
+            plugins = item.config.pluginmanager.get_plugins()
+            self._modules += [one for one in plugins if _is_conftest(one)]
 
     def __enter__(self) -> None:
         import cloudpickle
 
-        self._here = self._module.__name__ in cloudpickle.list_registry_pickle_by_value()
-        if not self._here:
-            cloudpickle.register_pickle_by_value(self._module)
+        here = cloudpickle.list_registry_pickle_by_value()
+        self._modules = [one for one in self._modules if one.__name__ not in here]
+        for one in self._modules:
+            cloudpickle.register_pickle_by_value(one)
 
     def __exit__(self, *_: object) -> None:
         import cloudpickle
 
-        if not self._here:
-            cloudpickle.unregister_pickle_by_value(self._module)
+        for one in self._modules:
+            cloudpickle.unregister_pickle_by_value(one)
+
+
+def _is_conftest(plugin: object) -> bool:
+    """Whether a plugin of pytest's is a conftest.py, and a module that is known by its name."""
+    name, file = getattr(plugin, "__name__", None), getattr(plugin, "__file__", None) or ""
+    return os.path.basename(file) == "conftest.py" and sys.modules.get(name or "") is plugin

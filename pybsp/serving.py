@@ -16,6 +16,8 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
+from itertools import accumulate
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -198,16 +200,21 @@ def _defined(classes: Classes) -> Iterator[None]:
     """In this block classes of a notebook, of a script, or of a module of tests, which have come by value, are in
     modules of the same names: pickles of messages look for them there.
 
-    A module that is not loaded is one that has these classes alone, until the block ends.
+    A module that is not loaded is one that has these classes alone, until the block ends; its packages, which pickle
+    imports, are empty where they are not found.
     """
     before: list[tuple[ModuleType, str, Any]] = []
-    made = {name: ModuleType(name) for name, _ in classes if name not in sys.modules}
-    sys.modules.update(made)
-    for (name, attribute), one in classes.items():
-        module = sys.modules[name]
-        before.append((module, attribute, vars(module).get(attribute, _ABSENT)))
-        setattr(module, attribute, one)
+    made: list[str] = []
     try:
+        for (name, attribute), one in classes.items():
+            *packages, whole = accumulate(name.split("."), "{}.{}".format)
+            missing = [package for package in packages if not _importable(package)]
+            for absent in (*missing, *(() if whole in sys.modules else (whole,))):
+                sys.modules[absent] = ModuleType(absent)
+                made.append(absent)
+            module = sys.modules[whole]
+            before.append((module, attribute, vars(module).get(attribute, _ABSENT)))
+            setattr(module, attribute, one)
         yield
     finally:
         for module, attribute, known in before:
@@ -217,6 +224,14 @@ def _defined(classes: Classes) -> Iterator[None]:
                 setattr(module, attribute, known)
         for name in made:
             sys.modules.pop(name, None)
+
+
+def _importable(name: str) -> bool:
+    try:
+        import_module(name)
+    except Exception:
+        return False
+    return True
 
 
 def _raised(error: BaseException) -> Raised:

@@ -326,6 +326,44 @@ def test_ranks_send_instances_of_the_classes_of_a_module_of_tests(tmp_path: Path
     assert "2 passed" in ended.out
 
 
+CONFTEST = """
+    import pytest, warnings
+
+    class Thing:
+        x = 1
+
+    class SureWarning(UserWarning):
+        pass
+
+    @pytest.fixture
+    def make():
+        warnings.simplefilter("ignore", SureWarning)
+        return lambda x: Thing()
+"""
+
+
+def test_what_conftest_defines_goes_to_ranks_that_cannot_import_it(tmp_path: Path) -> None:
+    """pytest's import mode importlib puts neither its folder nor that of tests among those of imports."""
+    folder = tmp_path / "checks"
+    folder.mkdir()
+    (folder / "conftest.py").write_text(dedent(CONFTEST))
+    (folder / "test_bsp.py").write_text(
+        dedent(CLASSES)
+        + dedent(
+            """
+            @pytest.mark.bsp(p=2)
+            def test_sends_what_a_fixture_made(bsp, make):
+                bsp.send(1 - bsp.pid, make(1))
+                bsp.sync()
+                assert type(bsp.inbox[0].payload) is type(make(2))
+            """
+        )
+    )
+    ended = run([*ON_RANKS, "--import-mode=importlib", f"--rootdir={tmp_path}", str(folder)])
+    assert ended.code == 0, ended
+    assert "2 passed" in ended.out
+
+
 @pytest.mark.whole
 def test_tests_end_alike_under_mpiexec(tests: Path) -> None:
     """Each rank runs pytest, beside pytest-mpi; tests for another p are skipped."""
