@@ -125,9 +125,14 @@ def primitive(
             others: Any = {key: one if key == "out" else _copied(one) for key, one in kwargs.items()}
             return bsp.ride(name, steps(cast("BSP", bsp), *mine, **others))
 
+        @wraps(plan)
+        def plan_of(p: int, *args: Any, **kwargs: Any) -> Plan:
+            number: Any = integer(f"{name}.plan", "p", p, 1)
+            return plan(number, *args, **kwargs)
+
         returned = collective.__annotations__["return"]
         collective.__annotations__["return"] = returned.removeprefix("Supersteps[").removesuffix("]")
-        vars(collective).update(cost=cost, plan=plan, start=start, steps=steps)
+        vars(collective).update(cost=cost, plan=plan_of, start=start, steps=steps)
         return cast("Primitive[Arguments, Result, CostArguments, PlanArguments]", collective)
 
     return carry

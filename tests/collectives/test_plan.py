@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybsp import BSPMachine
-from pybsp.collectives import broadcast
+from pybsp import BSPMachine, UsageError, collectives
+from pybsp.collectives import baselines, broadcast, ebsp
 from pybsp.collectives.plan import Plan, Step, joined
 from pybsp.cost import Superstep
 
@@ -116,3 +118,18 @@ def test_counting_in_proportion_is_counting(p: int, degree: int, words: int) -> 
     plan = broadcast.plan(p, degree)
     assert plan.counted(words) == tuple(step.counted(words) for step in plan)
     assert plan.counted(float(words)) == plan.counted(words)
+
+
+PLANNED = [
+    one
+    for package in (collectives, ebsp, baselines)
+    for one in (getattr(package, name) for name in package.__all__)
+    if hasattr(one, "start")
+]
+
+
+@pytest.mark.parametrize("primitive", PLANNED, ids=lambda primitive: primitive.__name__)
+def test_a_plan_for_no_number_of_processors_is_refused(primitive: Any) -> None:
+    for p in (0, -1, 2.5, "3", None, [3]):
+        with pytest.raises(UsageError, match=rf"{primitive.__name__}\.plan: argument p: expected a whole number"):
+            primitive.plan(p)
