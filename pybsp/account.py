@@ -51,7 +51,16 @@ class Account:
     def begin(self) -> None:
         """The program begins on this processor: its clocks run from here."""
         self._started = self._transport.time()
-        self.left = clock()
+        self.begin_at(clock())
+
+    def begin_at(self, instant: float) -> None:
+        """The superstep that goes on began then."""
+        self.left = instant
+        self.log.begin_at(instant)
+
+    def leave_out(self, entered: float) -> None:
+        """What was done since then is no part of what is measured."""
+        self.begin_at(self.left + clock() - entered)
 
     def of_part(self, transport: Transport) -> Account:
         """The account of a part, which has that transport."""
@@ -87,7 +96,7 @@ class Account:
 
     def set_computed(self, seconds: float) -> None:
         """So many they are until now."""
-        self.left = clock() - seconds
+        self.begin_at(clock() - seconds)
 
     def as_saved(self, computed: float) -> dict[str, Any]:
         """All of it as plain data, from which `resume` goes on; `computed` before this processor began to save."""

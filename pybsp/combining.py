@@ -34,7 +34,11 @@ def exchange_ledger(superstep: SuperstepEngine, everybody: bool = True) -> None:
         labels = log.fresh_labels(last) if superstep.pid == 0 else []
         rides, kinds = log.fresh_rides(last), log.fresh_kinds(last)
         note = ((labels, rides, kinds), None, None) if superstep.pid == 0 or rides or kinds else None
-        rows = {dest: _parcel(log.table(*share)) for dest, share in enumerate(round_)}
+        tables = [log.table(*share) for share in round_]
+        if superstep.transport.one_clock:
+            begins = np.split(log.begins(last), [end - first for _, end in round_])
+            tables = [np.column_stack(both) for both in zip(tables, begins, strict=False)]
+        rows = {dest: _parcel(table) for dest, table in enumerate(tables)}
         arrival = superstep.meet(LEDGER, note, rows)
         notes = superstep.settle(arrival, LEDGER, what)
         assert notes is not None
@@ -45,7 +49,8 @@ def exchange_ledger(superstep: SuperstepEngine, everybody: bool = True) -> None:
             break
         mine: dict[int, Parcel] = {}
         if superstep.pid < len(round_):
-            combined = _parcel(combine(_tables(arrival.parcels)))
+            begin, end = round_[superstep.pid]
+            combined = _parcel(combine(_tables(arrival.parcels, end - begin)))
             mine = dict.fromkeys(range(superstep.p if everybody else 1), combined)
         arrival = superstep.meet(LEDGER, None, mine)
         superstep.settle(arrival, LEDGER, what)
@@ -53,7 +58,7 @@ def exchange_ledger(superstep: SuperstepEngine, everybody: bool = True) -> None:
         first = last
         if first == len(log):
             break
-    superstep.account.left += clock() - entered  # what the ledger takes is no part of what it measures
+    superstep.account.leave_out(entered)
 
 
 @once
@@ -67,8 +72,9 @@ def _parcel(table: NDArray[np.float64]) -> Parcel:
     return {REPLIES: Section(None, 0, 0, table.reshape(-1).view(np.uint8))}
 
 
-def _tables(parcels: Iterable[tuple[int, Parcel]]) -> Iterable[NDArray[np.float64]]:
+def _tables(parcels: Iterable[tuple[int, Parcel]], rows: int = -1) -> Iterable[NDArray[np.float64]]:
+    """Rows that came: so many from each, which may have more than COLUMNS, or else rows of as many."""
     for _, parcel in parcels:
         data = parcel[REPLIES].data
         assert data is not None
-        yield data.view(np.float64).reshape(-1, COLUMNS)
+        yield data.view(np.float64).reshape(rows, COLUMNS if rows < 0 else -1)

@@ -278,7 +278,7 @@ class Ledger(Records):
 
     @property
     def measured(self) -> float:
-        """Seconds of all supersteps as measured (each superstep's slowest processor)."""
+        """Seconds of all supersteps as measured (see `Record.measured`)."""
         return float(sum(seconds for chunk in self._chunks for seconds in chunk[:, MEASURED].tolist()))
 
     @property

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -53,6 +55,7 @@ class Counts:
         self.work += float(rows[:, WORK].sum())
 
 
+Spans = tuple[NDArray[np.float64], NDArray[np.float64]]  # seconds of computing, and in all
 Kinds = dict[int, dict[str, float]]  # flop by kind of work, by row
 Rode = tuple[int, dict[str, int], str]  # what `Log.rode` was given, and in which row
 INDICES = ""  # in the place of a name there: bytes of indices, which count no words
@@ -92,6 +95,8 @@ class Log:
         self.kinds: dict[int, dict[str, float]] = {}
         self.firsts: set[int] = set()
         self._used = 0  # ways, in the combined rows
+        # See `begin_at`: in which rows, ascending, and when. A part that is entered again and again has many.
+        self._begun, self._instants = array("q"), array("d")
 
     def _open(self) -> None:
         self.numbers = memoryview(bytearray(8 * self.CHUNK)).cast("d")
@@ -155,6 +160,25 @@ class Log:
         """So long was this processor in exchanges of parts, in the superstep that goes on: that is no computing."""
         if seconds > 0:
             self._away[len(self)] = self._away.get(len(self), 0.0) + seconds
+
+    def begin_at(self, instant: float) -> None:
+        """The superstep that goes on began then, by this processor's clock, and not when the last one ended."""
+        if self._begun and self._begun[-1] == len(self):
+            self._instants[-1] = instant
+        else:
+            self._begun.append(len(self))
+            self._instants.append(instant)
+
+    def begins(self, last: int) -> NDArray[np.float64]:
+        """When the supersteps before `last` began that are not combined yet, by this processor's clock."""
+        measured = [piece[:, MEASURED] for piece in self.pieces(self.combined, last)]
+        begins = np.concatenate(([0.0], *measured)).cumsum()[:-1]
+        rows = np.array(self._begun) - self.combined
+        rows = rows[rows < len(begins)]
+        if len(rows):
+            lies_between = np.array(self._instants)[: len(rows)] - begins[rows]
+            begins[rows[0] :] += np.repeat(lies_between, np.diff(rows, append=len(begins)))
+        return begins
 
     def take_away(self) -> float:
         """Seconds that the superstep that goes on has been in exchanges of parts: they are no longer noted."""
@@ -240,6 +264,7 @@ class Log:
         self._away.clear()
         self.note_away(saved.get("away", 0.0))
         self._kinds, self.kinds = saved.get("kinds", ({}, {}))
+        self._begun, self._instants = array("q"), array("d")  # another process, or host, has another clock
         for counts in self._counting:
             counts.begin()
 
@@ -293,10 +318,21 @@ class Log:
         self.firsts.update((first + np.flatnonzero(firsts(ways, self._used))).tolist())
         self._used |= int(np.bitwise_or.reduce(ways, initial=0))
 
+    def _go_on_at(self, last: int) -> None:
+        """The rows before `last` will no longer say when that one began."""
+        if self._begun and last > self.combined:
+            ended = float(self.begins(last)[-1] + self.table(last - 1, last)[0, MEASURED])
+            gone = bisect_left(self._begun, last)
+            self._begun, self._instants = self._begun[gone:], self._instants[gone:]
+            if not self._begun or self._begun[0] > last:
+                self._begun.insert(0, last)
+                self._instants.insert(0, ended)
+
     def put(self, combined: Iterable[NDArray[np.float64]]) -> None:
         """Take the combined rows of the next supersteps, in order, in place of this processor's own."""
         for rows in combined:
             self._note_firsts(rows, self.combined)
+            self._go_on_at(self.combined + len(rows))
             at = 0
             for piece in self.pieces(self.combined, self.combined + len(rows)):
                 piece[:] = rows[at : at + len(piece)]
@@ -320,32 +356,50 @@ def ridden(of_all: Iterable[Rode]) -> dict[int, dict[str, int]]:
     return found
 
 
+def spans(begins: NDArray[np.float64], seconds: NDArray[np.float64], measured: NDArray[np.float64]) -> Spans:
+    """Computing, and all, of supersteps whose processors have one clock, shape (supersteps,).
+
+    They go from when the last processor has ended the superstep before until the last one has computed, and ended this.
+    By the largest of each one's own seconds, who ends one late would count twice: it took long, and then others wait.
+
+    Args:
+        begins: when they began on each processor, shape (p, supersteps).
+        seconds, measured: of computing and in all, on each.
+    """
+    begin = begins.max(axis=0)
+    return (begins + seconds).max(axis=0) - begin, (begins + measured).max(axis=0) - begin
+
+
 def combine(tables: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
     """What all processors did in some supersteps, from the rows of each: those of processor 0 come first.
 
     Args:
-        tables: of each processor, shape (supersteps, COLUMNS).
+        tables: of each processor, shape (supersteps, COLUMNS), or with a column more: when each began, by one clock.
 
     Returns:
-        shape (supersteps, COLUMNS): processor 0's label; the maxima of work, seconds, measured, words out and words in,
-        and of MESSAGES and ITEMS of queues (each of out and in); the WORDS of all; the MEAN of seconds; the WAYS that
-        any used.
+        shape (supersteps, COLUMNS): processor 0's label; the maxima of work, seconds, measured (by one clock: `spans`),
+        words out and words in, and of MESSAGES and ITEMS of queues (each of out and in); the WORDS of all; the MEAN of
+        seconds; the WAYS that any used.
     """
-    rest = iter(tables)
-    most = np.array(next(rest))
+    of_all = list(tables)
+    rest = iter(of_all)
+    most = np.array(next(rest)[:, :COLUMNS])
     labels, words, seconds = (most[:, column].copy() for column in (LABEL, WORDS_OUT, SECONDS))
     ways = most[:, WAYS].astype(np.int64)
     p = 1
     for p, other in enumerate(rest, 2):  # noqa: B007 - of how many the mean is
-        np.maximum(most, other, out=most)
+        np.maximum(most, other[:, :COLUMNS], out=most)
         words += other[:, WORDS_OUT]
         seconds += other[:, SECONDS]
         ways |= other[:, WAYS].astype(np.int64)
+    if of_all[0].shape[1] > COLUMNS:
+        clocks = np.stack([table[:, [COLUMNS, SECONDS, MEASURED]].T for table in of_all], axis=1)
+        most[:, SECONDS], most[:, MEASURED] = spans(*clocks)
     most[:, LABEL], most[:, WAYS] = labels, ways
     messages = np.maximum(most[:, MESSAGES_OUT], most[:, MESSAGES_IN])
     items = np.maximum(most[:, ITEMS_OUT], most[:, ITEMS_IN])
     most[:, MESSAGES], most[:, ITEMS], most[:, WORDS] = messages, items, words
-    # Rounding may not make the mean the larger.
+    # Rounding, and who began early, may not make the mean the larger.
     most[:, MEAN] = np.minimum(seconds / p, most[:, SECONDS])
     return most
 

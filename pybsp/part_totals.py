@@ -151,7 +151,7 @@ def exchange_totals(engine: SuperstepEngine, machine: BSPMachine | EBSPMachine) 
     notes = engine.settle(engine.meet(LEDGER, (mine, None, None), {}), LEDGER, what)
     assert notes is not None
     stays.totals.update(largest(one for of_one in notes for one in of_one))
-    engine.account.left += clock() - entered
+    engine.account.leave_out(entered)
     return stays.totals
 
 

@@ -106,7 +106,7 @@ class Split(Generic[Machine]):
         if part not in whole.living_parts:
             raise UsageError("bsp.split: the machine that the part is of has ended; a part is entered before that")
         part.gate.open()
-        part.account.left = clock()
+        part.account.begin_at(clock())
         self._began = part.account.time()
         inner = part.account.stays
         self._first, self._inner = len(part.account.log), 0 if inner is None else len(inner.all)

@@ -164,7 +164,7 @@ class Queue(Participant):
         note = (counts, [("cost of a pattern of queue of", str(self.dtype), None, where())], None)
         found = engine.agreement.settle(engine.meet(LEDGER, note, {}), LEDGER, "asked for pattern.cost")
         assert found is not None
-        engine.account.left += clock() - entered  # it is no part of what the superstep computes
+        engine.account.leave_out(entered)
         return found.own
 
     def send_pattern(self, values: Any, count: int, places: Sequence[tuple[int, Places]]) -> None:

@@ -65,7 +65,7 @@ class Recorded:
     def revoke(self, cause: BaseException) -> None:
         """There are no others."""
 
-    revoked, settled = False, None
+    revoked, settled, one_clock = False, None, False
 
     def free(self) -> None:
         """It holds nothing."""

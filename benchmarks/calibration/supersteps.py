@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 import pybsp
 from pybsp import collectives
 from pybsp.errors import UsageError
-from pybsp.log import MEASURED, SECONDS
+from pybsp.log import MEASURED, SECONDS, spans
 
 from . import patterns
 from .patterns import WORD
@@ -99,7 +99,7 @@ class Bench:
         self._memory: NDArray[np.float64] | None = None
         self._idle: deque[NDArray[np.float64]] = deque(maxlen=LAST)  # of empty supersteps, as the last visits had them
         self._line = (0.0, 0.0, 0.0)  # l, o_msg, g: roughly, by `pilot`
-        self._noted: NDArray[np.float64] = np.empty((0, 2))  # of the supersteps that were timed last
+        self._noted: NDArray[np.float64] = np.empty((0, 3))  # of the supersteps that were timed last
         self.exchanged: list[Sample] = []
         self.timer = Timer(*self._together(list(timer(bsp.time))).max(axis=0).tolist())
 
@@ -216,7 +216,7 @@ class Bench:
     def _exchanges(
         self, point: Point, operations: Sequence[Operation], batch: int, count: int, at: float
     ) -> list[Sample]:
-        """The exchanges of a point's supersteps: each as measured, less the largest computing, as the ledger has it.
+        """The exchanges of a point's supersteps: each as measured, less computing, as the ledger has it.
 
         Before each superstep the processors compute for the point's `delay`, as a program does, which puts other data
         into their caches. Each sample is the mean of some runs of the operations.
@@ -226,13 +226,13 @@ class Bench:
             count, before = max(1, min(count, int(self.settings.visit / point.delay))), 0
         after = [self._after(point.delay, one) for one in operations] if point.delay else list(operations)
         self._stamps(after, count, rounds, before)
-        noted = self._together(self._noted.ravel().tolist()).reshape(self.bsp.p, count, -1, 2)
-        largest = noted.max(axis=0).mean(axis=1)
+        noted = self._together(self._noted.ravel().tolist()).reshape(self.bsp.p, -1, 3)
+        begins, *own = np.moveaxis(noted, 2, 0)
+        one_clock = self.bsp._superstep.transport.one_clock
+        computed, measured = spans(begins, *own) if one_clock else (of_each.max(axis=0) for of_each in own)
         alone, repeats = point._replace(where=EXCHANGE), rounds * len(operations)
-        return [
-            Sample(alone, self.launch, batch, repeats, float(measured - computed), at)
-            for computed, measured in largest.tolist()
-        ]
+        samples = (measured - computed).reshape(count, -1).mean(axis=1).tolist()
+        return [Sample(alone, self.launch, batch, repeats, seconds, at) for seconds in samples]
 
     def _after(self, seconds: float, operation: Operation) -> Operation:
         """The operation, after so many seconds of computing; of less of them where others take longer, in turns."""
@@ -279,7 +279,8 @@ class Bench:
                 for operation in sample:
                     operation(machine)
                 stamps.append(clock())
-            self._noted = log.table(first)[:, [SECONDS, MEASURED]]
+            begins = log.begins(len(log))[first - log.combined :]
+            self._noted = np.column_stack((begins, log.table(first)[:, [SECONDS, MEASURED]]))
         return stamps
 
     @contextmanager

@@ -173,6 +173,10 @@ class Transport(Protocol):
             where: this processor is, in words.
         """
 
+    @property
+    def one_clock(self) -> bool:
+        """Whether `time`, of all processors, is by one clock that goes on while they compute."""
+
     def time(self) -> float:
         """Seconds on this processor's clock; virtual on virtual processors."""
 

@@ -343,6 +343,10 @@ class MPITransport(ABC):
         """The communicator, the ranks by pid, and the first of two tags, for messages outside of exchanges."""
         return self._on.comm, self._ranks, wire.tag(self._context, wire.BESIDE)
 
+    @property
+    def one_clock(self) -> bool:
+        return len(set(self.nodes)) == 1
+
     def time(self) -> float:
         return time.perf_counter()
 

@@ -386,6 +386,8 @@ class VirtualTransport:
     def watch_crossing(self, where: Callable[[], str]) -> None:
         self._meeting.scheduler.where[self._meeting.pids[self.pid]] = where
 
+    one_clock = False
+
     def time(self) -> float:
         return self._meeting.clock
 

@@ -78,6 +78,35 @@ def test_a_message_counts_the_words_of_its_data_and_its_tag_none(spmd: Spmd, pay
     assert costs(spmd, traffic) == (("", 0.0, 1, words, words, words, p * words) if p > 1 else ("", 0.0, 0, 0, 0, 0, 0))
 
 
+def test_the_supersteps_of_a_host_add_up_to_the_time_that_went_by(spmd: Spmd) -> None:
+    """Also where one processor is late in every other superstep, which by its own time would count twice."""
+
+    def main(bsp: pybsp.BSP) -> tuple[list[float], list[float], list[float]]:
+        x = bsp.array(1)
+        bsp.sync()
+        many = 20000 if bsp.pid == 0 else 0  # which the last processor adds up while the first goes on
+        pattern = x.pattern(np.full(many, bsp.p - 1), np.zeros(many, np.int64))
+        bsp.sync()
+        clocks = [time.perf_counter()]
+        before = len(bsp.ledger)
+        clocks.append(time.perf_counter())
+        for number in range(60):
+            if number % 2:
+                pattern.put(np.ones(many), np.add)
+            bsp.sync()
+        clocks.append(time.perf_counter())
+        bsp.sync()
+        clocks.append(time.perf_counter())
+        records = list(bsp.ledger)[before:]
+        return clocks, [record.measured for record in records], [record.exchange for record in records]
+
+    clocks, measured, exchanges = zip(*spmd(main), strict=True)
+    assert min(exchanges[0]) >= 0
+    if spmd.mpi:
+        earliest, begun, computed, ended = (max(instants) for instants in zip(*clocks, strict=True))
+        assert computed - begun <= sum(measured[0]) <= ended - earliest
+
+
 def test_what_is_sent_to_oneself_counts_nothing(spmd: Spmd) -> None:
     def traffic(bsp: pybsp.BSP, x: Any, q: Any) -> None:
         bsp.send(bsp.pid, np.zeros(100))

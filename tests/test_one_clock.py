@@ -1,0 +1,85 @@
+"""What supersteps took, of processors that have one clock."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pybsp.log import COLUMNS, MEAN, MEASURED, SECONDS, Log, combine, spans
+
+
+def noted(*supersteps: tuple[float, float], began: float = 0.0) -> Log:
+    """The log of a processor that computed, and took, so many seconds in each superstep."""
+    log = Log()
+    log.begin_at(began)
+    for seconds, measured in supersteps:
+        log.note(0.0, 0.0, seconds, measured, 0, 0, 0, 0, 0, 0, 0)
+    return log
+
+
+def combined(*logs: Log) -> NDArray[np.float64]:
+    last = len(logs[0])
+    return combine([np.column_stack((log.table(log.combined), log.begins(last))) for log in logs])
+
+
+def test_who_ends_a_superstep_late_does_not_count_twice() -> None:
+    """The second processor ends the first superstep 4 s late, so that the first one waits for it in the next."""
+    rows = combined(noted((1, 10), (2, 7)), noted((1, 14), (2, 3)))
+    assert rows[:, MEASURED].tolist() == [14, 3]
+    assert rows[:, SECONDS].tolist() == [1, 2]
+    assert combine([np.zeros((2, COLUMNS)) + 1, np.zeros((2, COLUMNS)) + 2]).shape == (2, COLUMNS)
+
+
+def test_computing_goes_from_the_last_end_to_the_last_entry() -> None:
+    """The first processor ends early and computes longest: what it computes meanwhile is in the exchange before."""
+    rows = combined(noted((1, 10), (6, 8)), noted((1, 13), (1, 5)))
+    assert rows[:, SECONDS].tolist() == [1, 3]
+    assert rows[:, MEASURED].tolist() == [13, 5]
+    assert rows[:, MEAN].tolist() == [1, 3]  # no longer than the longest
+
+
+def test_who_begins_late_is_waited_for() -> None:
+    rows = combined(noted((1, 12), began=100.0), noted((1, 2), began=110.0))
+    assert (rows[0, SECONDS], rows[0, MEASURED]) == (1, 2)
+
+
+def test_what_is_left_out_between_two_supersteps_is_in_neither() -> None:
+    log = noted((1, 10), began=5.0)
+    log.begin_at(20.0)
+    log.begin_at(30.0)  # this one counts
+    log.note(0.0, 0.0, 1.0, 2.0, 0, 0, 0, 0, 0, 0, 0)
+    log.note(0.0, 0.0, 1.0, 2.0, 0, 0, 0, 0, 0, 0, 0)
+    assert log.begins(3).tolist() == [5, 30, 32]
+    assert log.begins(2).tolist() == [5, 30]
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_where_some_are_combined_the_rest_begin_when_they_did(at: int) -> None:
+    log = noted((1, 10), (1, 3), began=5.0)
+    log.begin_at(40.0)
+    for _ in range(3):
+        log.note(0.0, 0.0, 1.0, 7.0, 0, 0, 0, 0, 0, 0, 0)
+    expected = [5.0, 15.0, 40.0, 47.0, 54.0]
+    assert log.begins(5).tolist() == expected
+    log.put([np.full((at, COLUMNS), 9.0)])
+    assert log.begins(5).tolist() == expected[at:]
+
+
+def test_rows_of_a_run_that_goes_on_have_no_clock_but_what_comes_then_has() -> None:
+    resumed = Log()
+    resumed.resume(noted((1, 10), (1, 3), began=5.0).as_saved())
+    resumed.begin_at(90.0)
+    resumed.note(0.0, 0.0, 1.0, 7.0, 0, 0, 0, 0, 0, 0, 0)
+    assert resumed.begins(3).tolist() == [0, 10, 90]
+    resumed.put([np.full((1, COLUMNS), 9.0)])
+    assert resumed.begins(3).tolist() == [10, 90]
+
+
+def test_spans_of_processors_that_begin_together_are_the_largest() -> None:
+    rng = np.random.default_rng(0)
+    seconds = rng.random((3, 5))
+    measured = seconds.max(axis=0) + rng.random((3, 5))
+    computing, whole = spans(np.zeros((3, 5)), seconds, measured)
+    assert (computing == seconds.max(axis=0)).all()
+    assert (whole == measured.max(axis=0)).all()
