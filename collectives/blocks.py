@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..convert import what
 from ..errors import UsageError
-from ..rides import Letter
 from .primitive import no_mask, placed, room, unpacked
 
 Ints = NDArray[np.int64]
@@ -100,22 +100,40 @@ def cut_at(name: str, counts: ArrayLike | None, p: int, n: int) -> list[int]:
     return cuts
 
 
+def cut(name: str, block: NDArray[Any], counts: ArrayLike | None, p: int) -> list[NDArray[Any]]:
+    """The blocks of an array, of so many rows, the argument counts; None: equal ones.
+
+    Raises:
+        UsageError: as `given_cuts`.
+    """
+    if counts is None:
+        return [block[rows] for rows in _even_rows(p, len(block))]
+    return [block[first:last] for first, last in pairwise(given_cuts(name, counts, p, len(block)).tolist())]
+
+
+@lru_cache(maxsize=64)
+def _even_rows(p: int, n: int) -> list[slice]:
+    return [slice(first, last) for first, last in pairwise(even_cuts(p, n).tolist())]
+
+
 def in_one(
-    letters: Sequence[Letter], own: NDArray[Any], pid: int, name: str, out: NDArray[Any] | None
+    came: Sequence[Any], own: NDArray[Any], pid: int, name: str, out: NDArray[Any] | None
 ) -> tuple[NDArray[Any], Ints]:
     """The blocks that came and the own one as one array, in the order of pids, and the rows of each.
 
     Args:
-        letters: one of each other processor that has a block, in the order of pids.
+        came: from all other processors, in the order of pids, as `packed` made it.
         own: the block of this processor, which has the others' dtype and shape of a row.
         pid: of this processor.
         name: of the primitive.
         out: where the array goes; None: a new one.
     """
-    pieces = [unpacked(letter.payload) for letter in letters]
-    pieces.insert(sum(letter.source < pid for letter in letters), own)
+    pieces = [unpacked(one) for one in came]
+    pieces.insert(pid, own)
     rows = [len(piece) for piece in pieces]
+    if out is None:
+        return np.ascontiguousarray(np.concatenate(pieces, dtype=own.dtype)), np.array(rows)
     array = room(out, (sum(rows), *own.shape[1:]), own.dtype)
-    if array is not None and np.may_share_memory(array, own):
-        pieces = [own.copy() if piece is own else piece for piece in pieces]  # what comes before it goes over it
+    if np.may_share_memory(array, own):
+        pieces[pid] = own.copy()  # what comes before it goes over it
     return placed(name, np.concatenate(pieces, out=array), out), np.array(rows)

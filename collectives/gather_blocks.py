@@ -42,10 +42,11 @@ def _small(bsp: BSP, array: Any, root: int = 0, *, out: NDArray[Any] | None = No
     if bsp.pid == root:
         checked_out(name, out)
     agreed = {"root": root, "array": row_kind(block)}
-    letters = at_once(bsp, name, agreed, plan(bsp.p, root), lambda _: packed(block, name, "array"))
-    if letters is NOT_SMALL:
-        return letters
-    return in_one(letters, block, bsp.pid, name, out) if bsp.pid == root else None
+    mine = [packed(block, name, "array")] if bsp.pid != root else []
+    came = at_once(bsp, name, agreed, plan(bsp.p, root), mine)
+    if came is NOT_SMALL:
+        return came
+    return in_one(came, block, bsp.pid, name, out) if bsp.pid == root else None
 
 
 @primitive(cost, plan, _small)
@@ -91,11 +92,11 @@ def gather_blocks(
         checked_out(call.name, out)
     call.ends(1)
     # 1. All send their blocks to the root.
-    letters = []
+    came: list[Any] = []
     for step in plan(bsp.p, root):
         if bsp.pid == root:
             block = block.copy()  # the caller may change it meanwhile
         for dest, _, _ in step.sends(bsp.pid):
             call.send(dest, packed(block, call.name, "array"))
-        letters = yield from call.sync(sources(step.receives(bsp.pid)))
-    return in_one(letters, block, bsp.pid, call.name, out) if bsp.pid == root else None
+        came = [letter.payload for letter in (yield from call.sync(sources(step.receives(bsp.pid))))]
+    return in_one(came, block, bsp.pid, call.name, out) if bsp.pid == root else None

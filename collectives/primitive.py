@@ -401,7 +401,7 @@ def packed(value: Any, name: str, argument: str = "value") -> Any:
     Raises:
         UsageError: it cannot be pickled.
     """
-    if is_number(value) or is_array(value):
+    if is_array(value) or is_number(value):
         return value
     try:
         return pickle.dumps(value, 5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -186,10 +187,11 @@ def _small(
     if found.shown is not None:
         return placed(name, found.shown(array), out)
     cuts, pid = found.cuts, bsp.pid
-    letters = at_once(bsp, name, found.agreed, found.plan, lambda dest: array[cuts[dest] : cuts[dest + 1]], True)
+    blocks = [array[first:last] for k, (first, last) in enumerate(pairwise(cuts)) if k != pid and first < last]
+    came = at_once(bsp, name, found.agreed, found.plan, blocks, each=True)
     mine = array[cuts[pid] : cuts[pid + 1]]
-    if letters:
-        mine = folded(bsp, name, letters, mine, op, found.words, found.fold)
+    if came:
+        mine = folded(bsp, name, came, mine, op, found.words, found.fold)
     elif elementwise(op):
         mine = applied(name, pid, op, mine, mine)  # nothing, of the dtype that op makes
     return placed(name, own_result(mine), out)

@@ -34,16 +34,15 @@ def cost(machine: Machine, words: ArrayLike = 1, root: int = 0) -> Cost:
 
 def _small(bsp: BSP, values: Any, root: int = 0) -> Any:
     root = processor("scatter", "root", root, bsp.p)
-    own: Any = None
+    own, payloads = None, []
     if bsp.pid == root:
         values = one_for_each("scatter", values, bsp.p)
         own = own_argument(values[root])
-    letters = at_once(
-        bsp, "scatter", {"root": root}, plan(bsp.p, root), lambda dest: packed(values[dest], "scatter", "values"), True
-    )
-    if letters is NOT_SMALL:
-        return letters
-    return own if bsp.pid == root else own_values(letters)[root]
+        payloads = [packed(values[dest], "scatter", "values") for dest in range(bsp.p) if dest != root]
+    came = at_once(bsp, "scatter", {"root": root}, plan(bsp.p, root), payloads, each=True)
+    if came is NOT_SMALL:
+        return came
+    return own if bsp.pid == root else own_values(came)[0]
 
 
 @primitive(cost, plan, _small)
@@ -88,4 +87,4 @@ def dealt(call: Call, values: Any, root: int) -> Supersteps[Any]:
         own = own_argument(values[root])
     # 1. The root sends each processor its value.
     came = yield from run(call, plan(bsp.p, root), bsp.pid, lambda dest: packed(values[dest], call.name, "values"))
-    return own if bsp.pid == root else came[root]
+    return own if bsp.pid == root else came[0]

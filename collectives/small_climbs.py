@@ -227,19 +227,19 @@ def climb_of_long_arrays(shown: Shown, name: str, op: Operator, call: PreparedCl
             return NOT_SMALL
         for dests, sources in scheme:
             sends = [(dest, value) for dest in dests]
-            letters = shown.trade(name, label, sign, shown.places[shown.parity()], sends, sources, not_shown)
+            came = shown.trade(name, label, sign, shown.places[shown.parity()], sends, sources, not_shown)
             sign += OF_SUPERSTEP
-            if two and letters:
-                ((source, _, other),) = letters
-                a, b = (other, value) if source < pid else (value, other)
+            if two and came:
+                (other,) = came
+                a, b = (other, value) if sources[0] < pid else (value, other)
                 into = out if out is not None and out.dtype == result_dtype and out.shape == like.shape else None
                 value = applied(name, pid, partial(ufunc, out=into), a, b)
-            elif letters:
+            elif came:
                 own = value.view()
                 own.flags.writeable = False  # an op that works in place would change the caller's
-                parts = sorted([(pid, own), *((source, payload) for source, _, payload in letters)], key=first)
+                parts = sorted([(pid, own), *zip(sources, came, strict=True)], key=first)
                 value = own_result(applied(name, pid, fold, parts, op))
-            shown.work(words * len(letters))
+            shown.work(words * len(came))
         return value if has_result else None
 
     return climb

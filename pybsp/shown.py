@@ -19,7 +19,7 @@ from .failures import note_label
 from .log import COLUMNS, Log, pack_row
 from .mail import Message, unpack
 from .rides import Letter, Ride, Stream, Supersteps, signature
-from .transport import LETTERS, QUIET, RIDES, Arrival, Bytes, Parcel, new_tuple
+from .transport import LETTERS, QUIET, RIDES, Arrival, Bytes, Parcel
 from .transport.arena import SMALLEST, SharedPool
 from .transport.media.near import Near
 from .transport.router import Direct
@@ -287,7 +287,7 @@ class Shown:
         sent: tuple[int, int],
         expected: Sequence[int],
         read: Read,
-    ) -> list[Letter]:
+    ) -> list[Any]:
         """End a superstep in which some have something for some others, and this one shows it in its record.
 
         Others may send theirs by `trade`.
@@ -320,7 +320,7 @@ class Shown:
                 for source in expected:
                     payload, size = read(source, at)
                     got += size
-                    found.append(new_tuple(Letter, (source, None, payload)))
+                    found.append(payload)
                 sent_here = sent[0], sent[1], 0, BY_RECORD
                 engine.account.note_own(label, enter, leave, sent_here, (got, len(expected), 0, 0))
                 return found
@@ -340,7 +340,7 @@ class Shown:
         sends: Sequence[tuple[int, Any]],
         expected: Sequence[int],
         read: Read,
-    ) -> list[Letter]:
+    ) -> list[Any]:
         """`swap` of a processor that has more than its record has room for, and sends it.
 
         Args:
@@ -360,7 +360,7 @@ class Shown:
             got = _letters(arrival, came) if engine.group_rides is None and not rides.riding else None
             if got is not None and [one[0] for one in came] == expected and all(one[1] == signature for one in came):
                 engine.account.note_own(label, enter, clock(), sent, got)
-                return [new_tuple(Letter, (source, None, payload)) for source, _, payload in came]
+                return [payload for _, _, payload in came]
         except BaseException as error:
             self._leave(error, name)
             raise
@@ -377,7 +377,7 @@ class Shown:
         sent: Counted,
         expected: Sequence[int],
         read: Read,
-    ) -> list[Letter]:
+    ) -> list[Any]:
         """The end of `swap` and `trade` where some show and others send, something rides too, or calls differ."""
         engine = self._engine
         rides = engine.rides
@@ -397,7 +397,7 @@ class Shown:
         if (sources := [letter.source for letter in letters]) != expected:
             odd = sorted(set(expected).symmetric_difference(sources)) or sources
             engine.agreement.differ(f"{name}: processor {odd[0]} is in another call than processor {engine.pid}")
-        return letters
+        return [letter.payload for letter in letters]
 
     def label(self, name: str) -> float:
         """The number of a label in the ledger."""
