@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .one_superstep import exchange_of, own_values, priced, run, word_counts
+from .one_superstep import exchange_of, owned, priced, run, word_counts
 from .plan import Plan, Step, joined
 from .primitive import NOT_SMALL, Call, own_argument, packed, primitive
 
@@ -38,7 +38,7 @@ def _small(bsp: BSP, value: Any) -> Any:
     came = exchange([packed(value, "allgather")])
     if came is NOT_SMALL:
         return came
-    found = own_values(came)
+    found = owned(came)
     found.insert(bsp.pid, value)
     return found
 

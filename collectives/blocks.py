@@ -128,9 +128,9 @@ def in_one(
         name: of the primitive.
         out: where the array goes; None: a new one.
     """
-    pieces = [unpacked(one) for one in came]
+    pieces = [unpacked(one) for one in came] if own.dtype.hasobject else list(came)
     pieces.insert(pid, own)
-    rows = [len(piece) for piece in pieces]
+    rows = list(map(len, pieces))
     if out is None:
         return np.ascontiguousarray(np.concatenate(pieces, dtype=own.dtype)), np.array(rows)
     array = room(out, (sum(rows), *own.shape[1:]), own.dtype)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .one_superstep import at_once, own_values, priced, run, word_counts
+from .one_superstep import at_once, owned, priced, run, word_counts
 from .plan import Plan, Step, joined
 from .primitive import NOT_SMALL, Call, own_argument, packed, primitive, processor
 
@@ -37,7 +37,7 @@ def _small(bsp: BSP, value: Any, root: int = 0) -> Any:
     value = own_argument(value)
     mine = [packed(value, "gather")] if bsp.pid != root else []
     came = at_once(bsp, "gather", {"root": root}, plan(bsp.p, root), mine)
-    return came if came is NOT_SMALL else _on_root(bsp, own_values(came), value, root)
+    return came if came is NOT_SMALL else _on_root(bsp, owned(came), value, root)
 
 
 def _on_root(bsp: BSP, came: list[Any], value: Any, root: int) -> list[Any] | None:

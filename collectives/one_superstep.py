@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
@@ -12,6 +13,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..errors import UsageError
 from ..rides import Supersteps
+from ..shown import NOT_SHOWN
 from .plan import Plan, Step
 from .primitive import (
     NOT_SMALL,
@@ -46,7 +48,7 @@ def run(call: Call, plan: Plan, pid: int, payload: Callable[[int], Any]) -> Supe
             for dest, packed in payloads:
                 call.send(dest, packed)
         letters = yield from call.sync(sources(step.receives(pid)))
-        came = own_values([letter.payload for letter in letters])
+        came = owned([letter.payload for letter in letters])
     return came
 
 
@@ -83,20 +85,22 @@ def exchange_of(bsp: BSP, key: Any, name: str, agreed: Mapping[str, Any], plan: 
     dests, expected = [dest for dest, _, _ in step.sends(shown.pid)], sources(step.receives(shown.pid))
     arguments = {argument: str(value) for argument, value in agreed.items()}
     of_call, label = shown.signature(name, arguments), shown.label(name)
-    values = ShownValues(shown, dests, table=each and int(np.bincount(step.sources).max(initial=0)) > 1)
-    begin, places, parity, write, read = shown.begin, shown.places, shown.parity, values.write, values.read
-    swap, messages = shown.swap, len(dests)
+    values = ShownValues(shown, dests, expected, each and int(np.bincount(step.sources).max(initial=0)) > 1)
+    begin, places, parity, hear = shown.begin, shown.places, shown.parity, shown.hear
+    write, read, read_all = values.write, values.read, values.read_all
 
     def exchange(payloads: list[Any]) -> Any:
         sign = begin(name, arguments, of_call)
         if sign < 0:
             return NOT_SMALL
         at = places[parity()]
-        words = write(at, sign, payloads)
-        if words < 0:
-            sends = list(zip(dests, payloads if each else payloads * messages, strict=True))
+        if not write(at, sign, payloads):
+            sends = list(zip(dests, payloads if each else payloads * len(dests), strict=True))
             return shown.trade(name, label, sign, at, sends, expected, read)
-        return swap(name, label, sign, at, (words, messages), expected, read)
+        found = hear(name, label, sign, at, read_all)
+        if found is NOT_SHOWN:
+            return shown.swap(name, sign, at, (int(values.words), len(dests)), expected, read)
+        return found
 
     return remember(bsp, key, exchange)
 
@@ -124,9 +128,14 @@ def folded(bsp: BSP, name: str, came: Sequence[Any], own: Any, op: Operator, wor
     return own_result(total)
 
 
-def own_values(came: Sequence[Any]) -> list[Any]:
-    """What came, as values of one's own."""
-    return [one.copy() if type(one) is np.ndarray else own_result(unpacked(one)) for one in came]
+def owned(came: list[Any]) -> list[Any]:
+    """What came, its values now one's own."""
+    for place, one in enumerate(came):
+        if type(one) is np.ndarray:
+            came[place] = one.copy()
+        elif type(one) is bytes:
+            came[place] = own_result(pickle.loads(one))
+    return came
 
 
 def one_for_each(name: str, values: Any, p: int) -> Any:

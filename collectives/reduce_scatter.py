@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
 from ..cost import Cost, Machine
+from ..log import pack_counts
 from ..rides import Supersteps
 from ..shown import Shown
 from . import fixed_order
@@ -130,7 +131,7 @@ def _by_records(
     sends, others = step.sends(pid), sources(step.receives(pid))
     row = row_words(like)
     out = sum(math.ceil((end - begin) * row) for _, begin, end in sends)
-    counts = (float(out), float(len(others) * math.ceil(words)), float(len(sends)), float(len(others)), 0.0, 0.0)
+    counts = pack_counts(out, len(others) * math.ceil(words), len(sends), len(others))
     arrays = [[np.ndarray(like.shape, like.dtype, part, at + HEAD.size) for part in shown.parts] for at in shown.places]
     mine = [of_all[pid] for of_all in arrays]
     theirs = [[(k, of_all[k][first:last]) for k in others] for of_all in arrays]

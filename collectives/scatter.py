@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .one_superstep import at_once, one_for_each, own_values, priced, run, word_counts
+from .one_superstep import at_once, one_for_each, owned, priced, run, word_counts
 from .plan import Plan, Step, joined
 from .primitive import NOT_SMALL, Call, own_argument, packed, primitive, processor
 
@@ -42,7 +42,7 @@ def _small(bsp: BSP, values: Any, root: int = 0) -> Any:
     came = at_once(bsp, "scatter", {"root": root}, plan(bsp.p, root), payloads, each=True)
     if came is NOT_SMALL:
         return came
-    return own if bsp.pid == root else own_values(came)[0]
+    return own if bsp.pid == root else owned(came)[0]
 
 
 @primitive(cost, plan, _small)

@@ -10,7 +10,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
 from .blocks import block_of, cut
-from .one_superstep import at_once, block_words, own_values, run
+from .one_superstep import at_once, block_words, owned, run
 from .plan import Plan
 from .primitive import NOT_SMALL, Call, checked_out, packed, placed, primitive, processor
 from .scatter import cost as cost_of_values
@@ -51,7 +51,7 @@ def _small(
     came = at_once(bsp, name, {"root": root}, plan(bsp.p, root), payloads, each=True)
     if came is NOT_SMALL:
         return came
-    return placed(name, blocks[root].copy() if bsp.pid == root else own_values(came)[0], out)
+    return placed(name, blocks[root].copy() if bsp.pid == root else owned(came)[0], out)
 
 
 def _cut(bsp: BSP, array: Any, counts: ArrayLike | None) -> list[NDArray[Any]]:

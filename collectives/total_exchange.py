@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .one_superstep import exchange_of, one_for_each, own_values, priced, run, word_counts
+from .one_superstep import exchange_of, one_for_each, owned, priced, run, word_counts
 from .plan import Plan, Step, joined
 from .primitive import NOT_SMALL, Call, own_argument, packed, primitive
 
@@ -35,13 +35,13 @@ def cost(machine: Machine, words: ArrayLike = 1) -> Cost:
 def _small(bsp: BSP, values: Any) -> Any:
     name = "total_exchange"
     exchange = bsp.prepared.get(name) or exchange_of(bsp, name, name, {}, plan(bsp.p), each=True)
-    values, pid = one_for_each(name, values, bsp.p), bsp.pid
-    own = own_argument(values[pid])
-    came = exchange([packed(values[dest], name, "values") for dest in range(bsp.p) if dest != pid])
+    others = list(one_for_each(name, values, bsp.p))
+    own = own_argument(others.pop(bsp.pid))
+    came = exchange([packed(one, name, "values") for one in others])
     if came is NOT_SMALL:
         return came
-    found = own_values(came)
-    found.insert(pid, own)
+    found = owned(came)
+    found.insert(bsp.pid, own)
     return found
 
 

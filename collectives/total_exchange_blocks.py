@@ -42,7 +42,7 @@ def _small(bsp: BSP, array: Any, counts: ArrayLike | None = None, *, out: NDArra
     key = name, block.dtype, block.shape[1:]
     exchange = bsp.prepared.get(key) or exchange_of(bsp, key, name, {"array": row_kind(block)}, plan(bsp.p), each=True)
     own = blocks.pop(bsp.pid)
-    came = exchange([packed(one, name, "array") for one in blocks])
+    came = exchange([packed(one, name, "array") for one in blocks] if block.dtype.hasobject else blocks)
     return came if came is NOT_SMALL else in_one(came, own, bsp.pid, name, out)
 
 
