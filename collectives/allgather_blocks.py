@@ -11,8 +11,8 @@ from ..cost import Cost, Machine
 from ..rides import Supersteps
 from .allgather import cost as cost_of_values
 from .allgather import plan as plan_of_values
-from .blocks import Ints, block_of, in_one, row_kind
-from .one_superstep import block_words, exchange_of
+from .blocks import Ints, block_of, blocks_of, exchange_of_blocks, in_one, row_kind
+from .one_superstep import block_words
 from .plan import Plan
 from .primitive import NOT_SMALL, Call, checked_out, packed, primitive, sources
 
@@ -38,8 +38,8 @@ def _small(bsp: BSP, array: Any, *, out: NDArray[Any] | None = None) -> Any:
     block = block_of(name, "array", array, objects=True)
     checked_out(name, out)
     key = name, block.dtype, block.shape[1:]
-    exchange = bsp.prepared.get(key) or exchange_of(bsp, key, name, {"array": row_kind(block)}, plan(bsp.p))
-    came = exchange([packed(block, name, "array")])
+    exchange = bsp.prepared.get(key) or exchange_of_blocks(bsp, key, {"array": row_kind(block)}, plan(bsp.p))
+    came = exchange([block])
     return came if came is NOT_SMALL else in_one(came, block, bsp.pid, name, out)
 
 
@@ -80,10 +80,10 @@ def allgather_blocks(bsp: BSP, array: Any, *, out: NDArray[Any] | None = None) -
     checked_out(call.name, out)
     call.ends(1)
     # 1. All send their blocks to all others.
-    came: list[Any] = []
+    came: list[NDArray[Any]] = []
     for step in plan(bsp.p):
         parcel = packed(block, call.name, "array")
         block = block.copy()  # the caller may change it once it is sent
         call.send_all([dest for dest, _, _ in step.sends(bsp.pid)], parcel)
-        came = [letter.payload for letter in (yield from call.sync(sources(step.receives(bsp.pid))))]
+        came = blocks_of((yield from call.sync(sources(step.receives(bsp.pid)))))
     return in_one(came, block, bsp.pid, call.name, out)

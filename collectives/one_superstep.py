@@ -85,21 +85,30 @@ def exchange_of(bsp: BSP, key: Any, name: str, agreed: Mapping[str, Any], plan: 
     dests, expected = [dest for dest, _, _ in step.sends(shown.pid)], sources(step.receives(shown.pid))
     arguments = {argument: str(value) for argument, value in agreed.items()}
     of_call, label = shown.signature(name, arguments), shown.label(name)
-    values = ShownValues(shown, dests, expected, each and int(np.bincount(step.sources).max(initial=0)) > 1)
+    table, messages = each and int(np.bincount(step.sources).max(initial=0)) > 1, len(dests)
+    values = ShownValues(shown, dests, expected, table)
     begin, places, parity, hear = shown.begin, shown.places, shown.parity, shown.hear
-    write, read, read_all = values.write, values.read, values.read_all
+    write, most, read, read_all = values.write, values.most, values.read, values.read_all
 
     def exchange(payloads: list[Any]) -> Any:
         sign = begin(name, arguments, of_call)
         if sign < 0:
             return NOT_SMALL
         at = places[parity()]
-        if not write(at, sign, payloads):
-            sends = list(zip(dests, payloads if each else payloads * len(dests), strict=True))
+        if table:
+            words = values.write_table(at, sign, payloads)
+        elif dests:
+            words = write(at, sign, payloads[0], most)[0] * messages
+        else:
+            words = 0.0
+            values.write_nothing(at, sign)
+        if words < 0.0:
+            sends = list(zip(dests, payloads if each else payloads * messages, strict=True))
             return shown.trade(name, label, sign, at, sends, expected, read)
+        values.words = words
         found = hear(name, label, sign, at, read_all)
         if found is NOT_SHOWN:
-            return shown.swap(name, sign, at, (int(values.words), len(dests)), expected, read)
+            return shown.swap(name, sign, at, (int(words), messages), expected, read)
         return found
 
     return remember(bsp, key, exchange)

@@ -401,7 +401,7 @@ def packed(value: Any, name: str, argument: str = "value") -> Any:
     Raises:
         UsageError: it cannot be pickled.
     """
-    if is_array(value) or is_number(value):
+    if (type(value) is np.ndarray and not value.dtype.hasobject) or is_number(value):  # `is_array`, at the first call
         return value
     try:
         return pickle.dumps(value, 5)

@@ -55,11 +55,12 @@ class ShownValues:
         table: whether each destination gets its own value.
 
     Attributes:
-        words: of all messages that the record stands for that was written last.
+        most: bytes of a record.
+        words: of all messages that this processor's record stands for.
     """
 
     def __init__(self, shown: Shown, dests: list[int], sources: list[int], table: bool) -> None:
-        self._parts, self._mine, self._own, self._most = shown.parts, shown.mine, shown.pid, shown.most
+        self._parts, self._mine, self._own, self.most = shown.parts, shown.mine, shown.pid, shown.most
         self._dests, self._sources = dests, sources
         self._out, self._in = float(len(dests)), float(len(sources))
         self.words = 0.0
@@ -70,30 +71,29 @@ class ShownValues:
         self._written: dict[tuple[np.dtype[Any], tuple[int, ...], int], _Form] = {}
         self._read: dict[tuple[int, int, bytes], tuple[Array, float]] = {}
 
-    def write(self, at: int, sign: int, payloads: list[Any]) -> bool:
-        """Write this processor's record, if it has room: what `packed` made, for each destination, or one for all.
+    def write_table(self, at: int, sign: int, payloads: list[Any]) -> float:
+        """Write this processor's record: what `packed` made for each destination.
 
         Returns:
-            Whether it has.
+            The words of all; `LONG`: they have no room.
         """
-        if not self._table and self._dests:
-            words, _ = self._write(at, sign, payloads[0], self._most)
-            self.words = words * self._out
-            return words != LONG
-        total, begin, end = 0.0, at + self._table, at + self._most
-        for dest, payload in zip(self._dests, payloads, strict=False):  # of no dests, one for all
-            words, size = self._write(begin, sign, payload, end - begin)
+        total, begin, end = 0.0, at + self._table, at + self.most
+        for dest, payload in zip(self._dests, payloads, strict=True):
+            words, size = self.write(begin, sign, payload, end - begin)
             if words == LONG:
-                return False
+                return LONG
             _WORD.pack_into(self._mine, at + HEAD.size + _WORD.size * dest, begin - at)
             total += words
             begin += size + ALIGN - 1 & -ALIGN
-        HEAD.pack_into(self._mine, at, sign, NOTHING)  # last: it has this head where all of it is there
-        self.words = total
-        return True
+        self.write_nothing(at, sign)  # last: it has this head where all of it is there
+        return total
 
-    def _write(self, at: int, sign: int, payload: Any, room: int) -> tuple[float, int]:
-        """Write a value where there is so much room, the same each time; its words, and its bytes in all."""
+    def write_nothing(self, at: int, sign: int) -> None:
+        """Write a record without a value."""
+        HEAD.pack_into(self._mine, at, sign, NOTHING)
+
+    def write(self, at: int, sign: int, payload: Any, room: int) -> tuple[float, int]:
+        """Write a value where there is so much room, the same each time; its words or `LONG`, and its bytes in all."""
         kind = type(payload)
         if kind is np.ndarray:
             key = payload.dtype, payload.shape, at

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .blocks import Ints, block_of, cut, in_one, row_kind
-from .one_superstep import block_words, exchange_of
+from .blocks import Ints, block_of, blocks_of, cut, exchange_of_blocks, in_one, row_kind
+from .one_superstep import block_words
 from .plan import Plan
 from .primitive import NOT_SMALL, Call, checked_out, packed, primitive, sources
 from .total_exchange import cost as cost_of_values
@@ -40,9 +40,9 @@ def _small(bsp: BSP, array: Any, counts: ArrayLike | None = None, *, out: NDArra
     blocks = cut(name, block, counts, bsp.p)
     checked_out(name, out)
     key = name, block.dtype, block.shape[1:]
-    exchange = bsp.prepared.get(key) or exchange_of(bsp, key, name, {"array": row_kind(block)}, plan(bsp.p), each=True)
+    exchange = bsp.prepared.get(key) or exchange_of_blocks(bsp, key, {"array": row_kind(block)}, plan(bsp.p), each=True)
     own = blocks.pop(bsp.pid)
-    came = exchange([packed(one, name, "array") for one in blocks] if block.dtype.hasobject else blocks)
+    came = exchange(blocks)
     return came if came is NOT_SMALL else in_one(came, own, bsp.pid, name, out)
 
 
@@ -90,10 +90,10 @@ def total_exchange_blocks(
     call.ends(1)
     own = blocks[bsp.pid]
     # 1. All send each other their blocks.
-    came: list[Any] = []
+    came: list[NDArray[Any]] = []
     for step in plan(bsp.p):
         for dest, _, _ in step.sends(bsp.pid):
             call.send(dest, packed(blocks[dest], call.name, "array"))
         own = own.copy()  # the caller may change it once it is sent
-        came = [letter.payload for letter in (yield from call.sync(sources(step.receives(bsp.pid))))]
+        came = blocks_of((yield from call.sync(sources(step.receives(bsp.pid)))))
     return in_one(came, own, bsp.pid, call.name, out)
