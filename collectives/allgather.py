@@ -33,9 +33,10 @@ def cost(machine: Machine, words: ArrayLike = 1) -> Cost:
 
 
 def _small(bsp: BSP, value: Any) -> Any:
-    exchange = bsp.prepared.get("allgather") or exchange_of(bsp, "allgather", "allgather", {}, plan(bsp.p))
+    name = "allgather"
+    exchange = bsp.prepared.get(name) or exchange_of(bsp, name, name, {}, plan(bsp.p), argument="value")
     value = own_argument(value)
-    came = exchange([packed(value, "allgather")])
+    came = exchange(value)
     if came is NOT_SMALL:
         return came
     found = owned(came)

@@ -39,7 +39,7 @@ def _small(bsp: BSP, array: Any, *, out: NDArray[Any] | None = None) -> Any:
     checked_out(name, out)
     key = name, block.dtype, block.shape[1:]
     exchange = bsp.prepared.get(key) or exchange_of_blocks(bsp, key, {"array": row_kind(block)}, plan(bsp.p))
-    came = exchange([block])
+    came = exchange(block)
     return came if came is NOT_SMALL else in_one(came, block, bsp.pid, name, out)
 
 

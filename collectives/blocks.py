@@ -20,7 +20,7 @@ from ..errors import UsageError
 from ..rides import Letter
 from .one_superstep import Exchange, exchange_of
 from .plan import Plan
-from .primitive import NOT_SMALL, no_mask, packed, placed, remember, room, unpacked
+from .primitive import NOT_SMALL, no_mask, placed, remember, room, unpacked
 
 Ints = NDArray[np.int64]
 
@@ -111,7 +111,10 @@ def cut(name: str, block: NDArray[Any], counts: ArrayLike | None, p: int) -> lis
         UsageError: as `given_cuts`.
     """
     if counts is None:
-        return [block[rows] for rows in _even_rows(p, len(block))]
+        blocks = []
+        for rows in _even_rows(p, len(block)):
+            blocks.append(block[rows])  # noqa: PERF401 - to begin a comprehension takes as long as two blocks
+        return blocks
     return [block[first:last] for first, last in pairwise(given_cuts(name, counts, p, len(block)).tolist())]
 
 
@@ -129,12 +132,12 @@ def exchange_of_blocks(
         key: begins with the name of the primitive, dtype and shape of a row.
     """
     name, dtype, *_ = key
-    exchange = exchange_of(bsp, key, name, agreed, scheme, each)
     if not dtype.hasobject:
-        return exchange
+        return exchange_of(bsp, key, name, agreed, scheme, each)
+    exchange = exchange_of(bsp, key, name, agreed, scheme, each, "array")
 
-    def exchange_objects(blocks: list[Any]) -> Any:
-        came = exchange([packed(block, name, "array") for block in blocks])
+    def exchange_objects(blocks: Any) -> Any:
+        came = exchange(blocks)
         return came if came is NOT_SMALL else [unpacked(one) for one in came]
 
     return remember(bsp, key, exchange_objects)
@@ -143,6 +146,12 @@ def exchange_of_blocks(
 def blocks_of(letters: Sequence[Letter]) -> list[NDArray[Any]]:
     """The blocks that came, which `packed` has made what they are sent as."""
     return [unpacked(letter.payload) for letter in letters]
+
+
+@lru_cache(maxsize=64)
+def _array_of(rows: tuple[int, ...]) -> Ints:
+    # Kept: numpy takes longer to make an array of a sequence than to copy one.
+    return np.array(rows)
 
 
 def in_one(
@@ -158,10 +167,10 @@ def in_one(
         out: where the array goes; None: a new one.
     """
     came.insert(pid, own)
-    rows = list(map(len, came))
+    rows = tuple(map(len, came))
     if out is None:
-        return np.ascontiguousarray(np.concatenate(came, dtype=own.dtype)), np.array(rows)
+        return np.ascontiguousarray(np.concatenate(came, dtype=own.dtype)), _array_of(rows).copy()
     array = room(out, (sum(rows), *own.shape[1:]), own.dtype)
     if np.may_share_memory(array, own):
         came[pid] = own.copy()  # what comes before it goes over it
-    return placed(name, np.concatenate(came, out=array), out), np.array(rows)
+    return placed(name, np.concatenate(came, out=array), out), _array_of(rows).copy()

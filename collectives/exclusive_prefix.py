@@ -141,7 +141,7 @@ def _small(
     before: Any = None
     if pid == 0:
         before = found.first if initial is None else taken(initial, name, "initial")
-    came = at_once(bsp, name, found.agreed, found.plan, [value])
+    came = at_once(bsp, name, found.agreed, found.plan, value)
     if came:
         before = came[0] if len(came) == 1 else applied(name, pid, reduce, op, came)
         bsp.work((len(came) - 1) * found.words)

@@ -35,8 +35,7 @@ def cost(machine: Machine, words: ArrayLike = 1, root: int = 0) -> Cost:
 def _small(bsp: BSP, value: Any, root: int = 0) -> Any:
     root = processor("gather", "root", root, bsp.p)
     value = own_argument(value)
-    mine = [packed(value, "gather")] if bsp.pid != root else []
-    came = at_once(bsp, "gather", {"root": root}, plan(bsp.p, root), mine)
+    came = at_once(bsp, "gather", {"root": root}, plan(bsp.p, root), value, argument="value")
     return came if came is NOT_SMALL else _on_root(bsp, owned(came), value, root)
 
 

@@ -43,7 +43,7 @@ def _small(bsp: BSP, array: Any, root: int = 0, *, out: NDArray[Any] | None = No
         checked_out(name, out)
     key, agreed = (name, block.dtype, block.shape[1:], root), {"root": root, "array": row_kind(block)}
     exchange = bsp.prepared.get(key) or exchange_of_blocks(bsp, key, agreed, plan(bsp.p, root))
-    came = exchange([block] if bsp.pid != root else [])
+    came = exchange(block)
     if came is NOT_SMALL:
         return came
     return in_one(came, block, bsp.pid, name, out) if bsp.pid == root else None

@@ -24,6 +24,7 @@ from .primitive import (
     in_turn,
     item_words,
     own_result,
+    packed,
     remember,
     sources,
     unpacked,
@@ -52,23 +53,39 @@ def run(call: Call, plan: Plan, pid: int, payload: Callable[[int], Any]) -> Supe
     return came
 
 
-# Of what this processor sends, for each destination or one for all of them; returns what came, in the order of pids, or
-# `NOT_SMALL` where something else has to travel with the superstep, or there is none.
-Exchange = Callable[[list[Any]], Any]
+# Of the values that this processor sends, by destination, or of the one that all of them get; returns what came, in the
+# order of pids, or `NOT_SMALL` where something else has to travel with the superstep, or there is none.
+Exchange = Callable[[Any], Any]
 
 
-def at_once(bsp: BSP, name: str, agreed: Mapping[str, Any], plan: Plan, payloads: list[Any], each: bool = False) -> Any:
+def at_once(
+    bsp: BSP,
+    name: str,
+    agreed: Mapping[str, Any],
+    plan: Plan,
+    values: Any,
+    each: bool = False,
+    argument: str | None = None,
+) -> Any:
     """`run` of a plain call where all processors meet on one board, in a third of the time: see `exchange_of`.
 
     Args:
-        payloads: as of `Exchange`.
+        values: as of `Exchange`.
     """
     key = ("at once", name, *agreed.values())
-    exchange: Exchange = bsp.prepared.get(key) or exchange_of(bsp, key, name, agreed, plan, each)
-    return exchange(payloads)
+    exchange: Exchange = bsp.prepared.get(key) or exchange_of(bsp, key, name, agreed, plan, each, argument)
+    return exchange(values)
 
 
-def exchange_of(bsp: BSP, key: Any, name: str, agreed: Mapping[str, Any], plan: Plan, each: bool = False) -> Exchange:
+def exchange_of(
+    bsp: BSP,
+    key: Any,
+    name: str,
+    agreed: Mapping[str, Any],
+    plan: Plan,
+    each: bool = False,
+    argument: str | None = None,
+) -> Exchange:
     """Prepare `at_once`: everything but what is sent.
 
     What is short is shown, as in small_climbs.py; a processor that has more sends it.
@@ -77,35 +94,41 @@ def exchange_of(bsp: BSP, key: Any, name: str, agreed: Mapping[str, Any], plan: 
         key: by which it is found in `bsp.prepared` from now on.
         agreed: the arguments that are equal on all processors.
         each: whether each destination gets a value of its own.
+        argument: what the values are called, which are `packed`; None: they are as that makes them.
     """
     shown = bsp.shown
     if shown is None or not plan or shown.on_group or shown.traced:
         return remember(bsp, key, _rides)
     (step,) = plan
     dests, expected = [dest for dest, _, _ in step.sends(shown.pid)], sources(step.receives(shown.pid))
-    arguments = {argument: str(value) for argument, value in agreed.items()}
+    first_ones = dests if each else dests[:1]  # where all get the same
+    arguments = {one: str(value) for one, value in agreed.items()}
     of_call, label = shown.signature(name, arguments), shown.label(name)
     table, messages = each and int(np.bincount(step.sources).max(initial=0)) > 1, len(dests)
-    values = ShownValues(shown, dests, expected, table)
+    records = ShownValues(shown, dests, expected, table)
     begin, places, parity, hear = shown.begin, shown.places, shown.parity, shown.hear
-    write, most, read, read_all = values.write, values.most, values.read, values.read_all
+    write, most, read, read_all = records.write, records.most, records.read, records.read_all
 
-    def exchange(payloads: list[Any]) -> Any:
+    def exchange(values: Any) -> Any:
+        payloads = []  # all that raises does so before anything begins
+        for dest in first_ones:
+            one = values[dest] if each else values
+            payloads.append(one if argument is None else packed(one, name, argument))
         sign = begin(name, arguments, of_call)
         if sign < 0:
             return NOT_SMALL
         at = places[parity()]
         if table:
-            words = values.write_table(at, sign, payloads)
+            words = records.write_table(at, sign, payloads)
         elif dests:
             words = write(at, sign, payloads[0], most)[0] * messages
         else:
             words = 0.0
-            values.write_nothing(at, sign)
+            records.write_nothing(at, sign)
         if words < 0.0:
             sends = list(zip(dests, payloads if each else payloads * messages, strict=True))
             return shown.trade(name, label, sign, at, sends, expected, read)
-        values.words = words
+        records.words = words
         found = hear(name, label, sign, at, read_all)
         if found is NOT_SHOWN:
             return shown.swap(name, sign, at, (int(words), messages), expected, read)
@@ -114,7 +137,7 @@ def exchange_of(bsp: BSP, key: Any, name: str, agreed: Mapping[str, Any], plan: 
     return remember(bsp, key, exchange)
 
 
-def _rides(_: list[Any]) -> Any:
+def _rides(_: Any) -> Any:
     """An `Exchange` that is none."""
     return NOT_SMALL
 

@@ -49,7 +49,7 @@ def is_at_once(bsp: BSP, nbytes: int) -> bool:
 def at_once(bsp: BSP, name: str, agreed: dict[str, Any], record: NDArray[Any], op: Operator) -> Any:
     """`run` of a plain call that is one superstep."""
     raw = record.view(np.uint8)
-    came = exchanged(bsp, name, agreed, _trees(bsp.machine, record.nbytes), [raw])
+    came = exchanged(bsp, name, agreed, _trees(bsp.machine, record.nbytes), raw)
     return folded(bsp, name, [one.view(record.dtype) for one in came], record, op, words(record.nbytes))
 
 

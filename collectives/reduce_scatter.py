@@ -188,9 +188,9 @@ def _small(
     if found.shown is not None:
         return placed(name, found.shown(array), out)
     cuts, pid = found.cuts, bsp.pid
-    blocks = [array[first:last] for k, (first, last) in enumerate(pairwise(cuts)) if k != pid and first < last]
+    blocks = [array[first:last] for first, last in pairwise(cuts)]
     came = at_once(bsp, name, found.agreed, found.plan, blocks, each=True)
-    mine = array[cuts[pid] : cuts[pid + 1]]
+    mine = blocks[pid]
     if came:
         mine = folded(bsp, name, came, mine, op, found.words, found.fold)
     elif elementwise(op):

@@ -34,12 +34,11 @@ def cost(machine: Machine, words: ArrayLike = 1, root: int = 0) -> Cost:
 
 def _small(bsp: BSP, values: Any, root: int = 0) -> Any:
     root = processor("scatter", "root", root, bsp.p)
-    own, payloads = None, []
+    own: Any = None
     if bsp.pid == root:
         values = one_for_each("scatter", values, bsp.p)
         own = own_argument(values[root])
-        payloads = [packed(values[dest], "scatter", "values") for dest in range(bsp.p) if dest != root]
-    came = at_once(bsp, "scatter", {"root": root}, plan(bsp.p, root), payloads, each=True)
+    came = at_once(bsp, "scatter", {"root": root}, plan(bsp.p, root), values, each=True, argument="values")
     if came is NOT_SMALL:
         return came
     return own if bsp.pid == root else owned(came)[0]

@@ -47,8 +47,7 @@ def _small(
     root = processor(name, "root", root, bsp.p)
     checked_out(name, out)
     blocks = _cut(bsp, array, counts) if bsp.pid == root else []
-    payloads = [packed(one, name, "array") for dest, one in enumerate(blocks) if dest != root]
-    came = at_once(bsp, name, {"root": root}, plan(bsp.p, root), payloads, each=True)
+    came = at_once(bsp, name, {"root": root}, plan(bsp.p, root), blocks, each=True, argument="array")
     if came is NOT_SMALL:
         return came
     return placed(name, blocks[root].copy() if bsp.pid == root else owned(came)[0], out)

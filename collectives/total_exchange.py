@@ -16,12 +16,6 @@ from .plan import Plan, Step, joined
 from .primitive import NOT_SMALL, Call, own_argument, packed, primitive
 
 
-@lru_cache(maxsize=256)
-def others(p: int, pid: int) -> list[int]:
-    """All processors but one."""
-    return [dest for dest in range(p) if dest != pid]
-
-
 @lru_cache(maxsize=8)
 def plan(p: int) -> Plan:
     """Processor i sends its value j (item j of its own) to processor j."""
@@ -40,10 +34,10 @@ def cost(machine: Machine, words: ArrayLike = 1) -> Cost:
 
 def _small(bsp: BSP, values: Any) -> Any:
     name = "total_exchange"
-    exchange = bsp.prepared.get(name) or exchange_of(bsp, name, name, {}, plan(bsp.p), each=True)
+    exchange = bsp.prepared.get(name) or exchange_of(bsp, name, name, {}, plan(bsp.p), True, "values")
     values = one_for_each(name, values, bsp.p)
     own = own_argument(values[bsp.pid])
-    came = exchange([packed(values[dest], name, "values") for dest in others(bsp.p, bsp.pid)])
+    came = exchange(values)
     if came is NOT_SMALL:
         return came
     found = owned(came)

@@ -41,9 +41,8 @@ def _small(bsp: BSP, array: Any, counts: ArrayLike | None = None, *, out: NDArra
     checked_out(name, out)
     key = name, block.dtype, block.shape[1:]
     exchange = bsp.prepared.get(key) or exchange_of_blocks(bsp, key, {"array": row_kind(block)}, plan(bsp.p), each=True)
-    own = blocks.pop(bsp.pid)
     came = exchange(blocks)
-    return came if came is NOT_SMALL else in_one(came, own, bsp.pid, name, out)
+    return came if came is NOT_SMALL else in_one(came, blocks[bsp.pid], bsp.pid, name, out)
 
 
 @primitive(cost, plan, _small)
