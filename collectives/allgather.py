@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .one_superstep import at_once, own_values, priced, run, word_counts
+from .one_superstep import exchange_of, owned, priced, run, word_counts
 from .plan import Plan, Step, joined
 from .primitive import NOT_SMALL, Call, own_argument, packed, primitive
 
@@ -33,15 +33,15 @@ def cost(machine: Machine, words: ArrayLike = 1) -> Cost:
 
 
 def _small(bsp: BSP, value: Any) -> Any:
+    name = "allgather"
+    exchange = bsp.prepared.get(name) or exchange_of(bsp, name, name, {}, plan(bsp.p), argument="value")
     value = own_argument(value)
-    mine = packed(value, "allgather")
-    letters = at_once(bsp, "allgather", {}, plan(bsp.p), lambda _: mine)
-    return letters if letters is NOT_SMALL else _by_pid(bsp, own_values(letters), value)
-
-
-def _by_pid(bsp: BSP, came: dict[int, Any], value: Any) -> list[Any]:
-    came[bsp.pid] = value
-    return [came[source] for source in range(bsp.p)]
+    came = exchange(value)
+    if came is NOT_SMALL:
+        return came
+    found = owned(came)
+    found.insert(bsp.pid, value)
+    return found
 
 
 @primitive(cost, plan, _small)
@@ -73,4 +73,6 @@ def allgather(bsp: BSP, value: Any) -> Supersteps[list[Any]]:
     value = own_argument(value)
     mine = packed(value, "allgather") if bsp.p > 1 else value
     # 1. All send their values to all others.
-    return _by_pid(bsp, (yield from run(call, plan(bsp.p), bsp.pid, lambda _: mine)), value)
+    found = yield from run(call, plan(bsp.p), bsp.pid, lambda _: mine)
+    found.insert(bsp.pid, value)
+    return found

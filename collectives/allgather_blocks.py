@@ -11,8 +11,8 @@ from ..cost import Cost, Machine
 from ..rides import Supersteps
 from .allgather import cost as cost_of_values
 from .allgather import plan as plan_of_values
-from .blocks import Ints, block_of, in_one, row_kind
-from .one_superstep import at_once, block_words
+from .blocks import Ints, block_of, blocks_of, exchange_of_blocks, in_one, row_kind
+from .one_superstep import block_words
 from .plan import Plan
 from .primitive import NOT_SMALL, Call, checked_out, packed, primitive, sources
 
@@ -37,9 +37,10 @@ def _small(bsp: BSP, array: Any, *, out: NDArray[Any] | None = None) -> Any:
     name = "allgather_blocks"
     block = block_of(name, "array", array, objects=True)
     checked_out(name, out)
-    mine = packed(block, name, "array")
-    letters = at_once(bsp, name, {"array": row_kind(block)}, plan(bsp.p), lambda _: mine)
-    return letters if letters is NOT_SMALL else in_one(letters, block, bsp.pid, name, out)
+    key = name, block.dtype, block.shape[1:]
+    exchange = bsp.prepared.get(key) or exchange_of_blocks(bsp, key, {"array": row_kind(block)}, plan(bsp.p))
+    came = exchange(block)
+    return came if came is NOT_SMALL else in_one(came, block, bsp.pid, name, out)
 
 
 @primitive(cost, plan, _small)
@@ -79,10 +80,10 @@ def allgather_blocks(bsp: BSP, array: Any, *, out: NDArray[Any] | None = None) -
     checked_out(call.name, out)
     call.ends(1)
     # 1. All send their blocks to all others.
-    letters = []
+    came: list[NDArray[Any]] = []
     for step in plan(bsp.p):
         parcel = packed(block, call.name, "array")
         block = block.copy()  # the caller may change it once it is sent
         call.send_all([dest for dest, _, _ in step.sends(bsp.pid)], parcel)
-        letters = yield from call.sync(sources(step.receives(bsp.pid)))
-    return in_one(letters, block, bsp.pid, call.name, out)
+        came = blocks_of((yield from call.sync(sources(step.receives(bsp.pid)))))
+    return in_one(came, block, bsp.pid, call.name, out)

@@ -6,17 +6,21 @@ item of its first axis, a number where it has one axis only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..bsp import BSP
 from ..convert import what
 from ..errors import UsageError
 from ..rides import Letter
-from .primitive import no_mask, placed, room, unpacked
+from .one_superstep import Exchange, exchange_of
+from .plan import Plan
+from .primitive import NOT_SMALL, no_mask, placed, remember, room, unpacked
 
 Ints = NDArray[np.int64]
 
@@ -34,7 +38,7 @@ def block_of(name: str, argument: str, given: Any, axes: int | None = None, obje
     Raises:
         UsageError: it makes none, has a mask, other axes, or objects.
     """
-    if type(given) is np.ndarray and given.ndim and axes is None and not given.dtype.hasobject:
+    if type(given) is np.ndarray and given.ndim and axes is None and (objects or not given.dtype.hasobject):
         return given
     no_mask(name, argument, given)
     expected = "an array of shape (n,)" if axes == 1 else "an array of shape (n, ...)"
@@ -100,22 +104,73 @@ def cut_at(name: str, counts: ArrayLike | None, p: int, n: int) -> list[int]:
     return cuts
 
 
+def cut(name: str, block: NDArray[Any], counts: ArrayLike | None, p: int) -> list[NDArray[Any]]:
+    """The blocks of an array, of so many rows, the argument counts; None: equal ones.
+
+    Raises:
+        UsageError: as `given_cuts`.
+    """
+    if counts is None:
+        blocks = []
+        for rows in _even_rows(p, len(block)):
+            blocks.append(block[rows])  # noqa: PERF401 - to begin a comprehension takes as long as two blocks
+        return blocks
+    return [block[first:last] for first, last in pairwise(given_cuts(name, counts, p, len(block)).tolist())]
+
+
+@lru_cache(maxsize=64)
+def _even_rows(p: int, n: int) -> list[slice]:
+    return [slice(first, last) for first, last in pairwise(even_cuts(p, n).tolist())]
+
+
+def exchange_of_blocks(
+    bsp: BSP, key: tuple[Any, ...], agreed: Mapping[str, Any], scheme: Plan, each: bool = False
+) -> Exchange:
+    """`exchange_of` of blocks, which takes and returns arrays.
+
+    Args:
+        key: begins with the name of the primitive, dtype and shape of a row.
+    """
+    name, dtype, *_ = key
+    if not dtype.hasobject:
+        return exchange_of(bsp, key, name, agreed, scheme, each)
+    exchange = exchange_of(bsp, key, name, agreed, scheme, each, "array")
+
+    def exchange_objects(blocks: Any) -> Any:
+        came = exchange(blocks)
+        return came if came is NOT_SMALL else [unpacked(one) for one in came]
+
+    return remember(bsp, key, exchange_objects)
+
+
+def blocks_of(letters: Sequence[Letter]) -> list[NDArray[Any]]:
+    """The blocks that came, which `packed` has made what they are sent as."""
+    return [unpacked(letter.payload) for letter in letters]
+
+
+@lru_cache(maxsize=64)
+def _array_of(rows: tuple[int, ...]) -> Ints:
+    # Kept: numpy takes longer to make an array of a sequence than to copy one.
+    return np.array(rows)
+
+
 def in_one(
-    letters: Sequence[Letter], own: NDArray[Any], pid: int, name: str, out: NDArray[Any] | None
+    came: list[NDArray[Any]], own: NDArray[Any], pid: int, name: str, out: NDArray[Any] | None
 ) -> tuple[NDArray[Any], Ints]:
     """The blocks that came and the own one as one array, in the order of pids, and the rows of each.
 
     Args:
-        letters: one of each other processor that has a block, in the order of pids.
+        came: those from all other processors, in the order of pids, in a list that nobody else needs.
         own: the block of this processor, which has the others' dtype and shape of a row.
         pid: of this processor.
         name: of the primitive.
         out: where the array goes; None: a new one.
     """
-    pieces = [unpacked(letter.payload) for letter in letters]
-    pieces.insert(sum(letter.source < pid for letter in letters), own)
-    rows = [len(piece) for piece in pieces]
+    came.insert(pid, own)
+    rows = tuple(map(len, came))
+    if out is None:
+        return np.ascontiguousarray(np.concatenate(came, dtype=own.dtype)), _array_of(rows).copy()
     array = room(out, (sum(rows), *own.shape[1:]), own.dtype)
-    if array is not None and np.may_share_memory(array, own):
-        pieces = [own.copy() if piece is own else piece for piece in pieces]  # what comes before it goes over it
-    return placed(name, np.concatenate(pieces, out=array), out), np.array(rows)
+    if np.may_share_memory(array, own):
+        came[pid] = own.copy()  # what comes before it goes over it
+    return placed(name, np.concatenate(came, out=array), out), _array_of(rows).copy()

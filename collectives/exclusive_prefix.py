@@ -141,9 +141,8 @@ def _small(
     before: Any = None
     if pid == 0:
         before = found.first if initial is None else taken(initial, name, "initial")
-    letters = at_once(bsp, name, found.agreed, found.plan, lambda _: value)
-    if letters:
-        came = [letter[2] for letter in letters]
+    came = at_once(bsp, name, found.agreed, found.plan, value)
+    if came:
         before = came[0] if len(came) == 1 else applied(name, pid, reduce, op, came)
         bsp.work((len(came) - 1) * found.words)
         if type(value) is np.ndarray and isinstance(before, np.generic):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .one_superstep import at_once, own_values, priced, run, word_counts
+from .one_superstep import at_once, owned, priced, run, word_counts
 from .plan import Plan, Step, joined
 from .primitive import NOT_SMALL, Call, own_argument, packed, primitive, processor
 
@@ -35,15 +35,15 @@ def cost(machine: Machine, words: ArrayLike = 1, root: int = 0) -> Cost:
 def _small(bsp: BSP, value: Any, root: int = 0) -> Any:
     root = processor("gather", "root", root, bsp.p)
     value = own_argument(value)
-    letters = at_once(bsp, "gather", {"root": root}, plan(bsp.p, root), lambda _: packed(value, "gather"))
-    return letters if letters is NOT_SMALL else _on_root(bsp, own_values(letters), value, root)
+    came = at_once(bsp, "gather", {"root": root}, plan(bsp.p, root), value, argument="value")
+    return came if came is NOT_SMALL else _on_root(bsp, owned(came), value, root)
 
 
-def _on_root(bsp: BSP, came: dict[int, Any], value: Any, root: int) -> list[Any] | None:
+def _on_root(bsp: BSP, came: list[Any], value: Any, root: int) -> list[Any] | None:
     if bsp.pid != root:
         return None
-    came[root] = value
-    return [came[source] for source in range(bsp.p)]
+    came.insert(root, value)
+    return came
 
 
 @primitive(cost, plan, _small)

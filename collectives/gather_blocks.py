@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .blocks import Ints, block_of, in_one, row_kind
+from .blocks import Ints, block_of, blocks_of, exchange_of_blocks, in_one, row_kind
 from .gather import cost as cost_of_values
 from .gather import plan as plan_of_values
-from .one_superstep import at_once, block_words
+from .one_superstep import block_words
 from .plan import Plan
 from .primitive import NOT_SMALL, Call, checked_out, packed, primitive, processor, sources
 
@@ -41,11 +41,12 @@ def _small(bsp: BSP, array: Any, root: int = 0, *, out: NDArray[Any] | None = No
     block = block_of(name, "array", array, objects=True)
     if bsp.pid == root:
         checked_out(name, out)
-    agreed = {"root": root, "array": row_kind(block)}
-    letters = at_once(bsp, name, agreed, plan(bsp.p, root), lambda _: packed(block, name, "array"))
-    if letters is NOT_SMALL:
-        return letters
-    return in_one(letters, block, bsp.pid, name, out) if bsp.pid == root else None
+    key, agreed = (name, block.dtype, block.shape[1:], root), {"root": root, "array": row_kind(block)}
+    exchange = bsp.prepared.get(key) or exchange_of_blocks(bsp, key, agreed, plan(bsp.p, root))
+    came = exchange(block)
+    if came is NOT_SMALL:
+        return came
+    return in_one(came, block, bsp.pid, name, out) if bsp.pid == root else None
 
 
 @primitive(cost, plan, _small)
@@ -91,11 +92,11 @@ def gather_blocks(
         checked_out(call.name, out)
     call.ends(1)
     # 1. All send their blocks to the root.
-    letters = []
+    came: list[NDArray[Any]] = []
     for step in plan(bsp.p, root):
         if bsp.pid == root:
             block = block.copy()  # the caller may change it meanwhile
         for dest, _, _ in step.sends(bsp.pid):
             call.send(dest, packed(block, call.name, "array"))
-        letters = yield from call.sync(sources(step.receives(bsp.pid)))
-    return in_one(letters, block, bsp.pid, call.name, out) if bsp.pid == root else None
+        came = blocks_of((yield from call.sync(sources(step.receives(bsp.pid)))))
+    return in_one(came, block, bsp.pid, call.name, out) if bsp.pid == root else None

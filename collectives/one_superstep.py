@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
@@ -11,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..errors import UsageError
-from ..rides import Letter, Supersteps
-from ..shown import Shown
+from ..rides import Supersteps
+from ..shown import NOT_SHOWN
 from .plan import Plan, Step
 from .primitive import (
     NOT_SMALL,
@@ -23,22 +24,23 @@ from .primitive import (
     in_turn,
     item_words,
     own_result,
+    packed,
     remember,
     sources,
     unpacked,
 )
-from .shown_values import LONG, ShownValues
+from .shown_values import ShownValues
 
 Words = NDArray[np.int64]
 
 
-def run(call: Call, plan: Plan, pid: int, payload: Callable[[int], Any]) -> Supersteps[dict[int, Any]]:
-    """Send what the plan says; returns the values that came, by source.
+def run(call: Call, plan: Plan, pid: int, payload: Callable[[int], Any]) -> Supersteps[list[Any]]:
+    """Send what the plan says; returns the values that came, in the order of pids.
 
     Args:
         payload: what goes to a destination, as `packed` makes it. All of it is made before anything is sent.
     """
-    came: dict[int, Any] = {}
+    came: list[Any] = []
     for step in plan:  # none where p = 1
         payloads = [(dest, payload(dest)) for dest, _, _ in step.sends(pid)]
         if payloads and all(packed is payloads[0][1] for _, packed in payloads):
@@ -47,54 +49,97 @@ def run(call: Call, plan: Plan, pid: int, payload: Callable[[int], Any]) -> Supe
             for dest, packed in payloads:
                 call.send(dest, packed)
         letters = yield from call.sync(sources(step.receives(pid)))
-        came = own_values(letters)
+        came = owned([letter.payload for letter in letters])
     return came
 
 
+# Of the values that this processor sends, by destination, or of the one that all of them get; returns what came, in the
+# order of pids, or `NOT_SMALL` where something else has to travel with the superstep, or there is none.
+Exchange = Callable[[Any], Any]
+
+
 def at_once(
-    bsp: BSP, name: str, agreed: Mapping[str, Any], plan: Plan, payload: Callable[[int], Any], each: bool = False
+    bsp: BSP,
+    name: str,
+    agreed: Mapping[str, Any],
+    plan: Plan,
+    values: Any,
+    each: bool = False,
+    argument: str | None = None,
 ) -> Any:
-    """`run` of a plain call where all processors meet on one board: in a third of the time.
+    """`run` of a plain call where all processors meet on one board, in a third of the time: see `exchange_of`.
+
+    Args:
+        values: as of `Exchange`.
+    """
+    key = ("at once", name, *agreed.values())
+    exchange: Exchange = bsp.prepared.get(key) or exchange_of(bsp, key, name, agreed, plan, each, argument)
+    return exchange(values)
+
+
+def exchange_of(
+    bsp: BSP,
+    key: Any,
+    name: str,
+    agreed: Mapping[str, Any],
+    plan: Plan,
+    each: bool = False,
+    argument: str | None = None,
+) -> Exchange:
+    """Prepare `at_once`: everything but what is sent.
 
     What is short is shown, as in small_climbs.py; a processor that has more sends it.
 
     Args:
+        key: by which it is found in `bsp.prepared` from now on.
         agreed: the arguments that are equal on all processors.
         each: whether each destination gets a value of its own.
-
-    Returns:
-        What came, as letters; `NOT_SMALL` where something else has to travel with the superstep, or there is none.
+        argument: what the values are called, which are `packed`; None: they are as that makes them.
     """
     shown = bsp.shown
-    if shown is None or not plan or not shown.ready:
-        return NOT_SMALL
-    key = ("at once", name, *agreed.values())
-    exchange = bsp.prepared.get(key)
-    if exchange is None:
-        exchange = remember(bsp, key, _exchange(shown, name, agreed, plan, each))
-    return exchange(payload)
-
-
-def _exchange(shown: Shown, name: str, agreed: Mapping[str, Any], plan: Plan, each: bool) -> Callable[..., Any]:
-    """`at_once` with everything but what is sent."""
+    if shown is None or not plan or shown.on_group or shown.traced:
+        return remember(bsp, key, _rides)
     (step,) = plan
     dests, expected = [dest for dest, _, _ in step.sends(shown.pid)], sources(step.receives(shown.pid))
-    arguments = {argument: str(value) for argument, value in agreed.items()}
+    first_ones = dests if each else dests[:1]  # where all get the same
+    arguments = {one: str(value) for one, value in agreed.items()}
     of_call, label = shown.signature(name, arguments), shown.label(name)
-    values = ShownValues(shown, table=each and int(np.bincount(step.sources).max(initial=0)) > 1)
-    begin, places, parity, write, read = shown.begin, shown.places, shown.parity, values.write, values.read
-    swap, messages = shown.swap, len(dests)
+    table, messages = each and int(np.bincount(step.sources).max(initial=0)) > 1, len(dests)
+    records = ShownValues(shown, dests, expected, table)
+    begin, places, parity, hear = shown.begin, shown.places, shown.parity, shown.hear
+    write, most, read, read_all = records.write, records.most, records.read, records.read_all
 
-    def exchange(payload: Callable[[int], Any]) -> Any:
-        payloads = [(dest, payload(dest)) for dest in dests]
+    def exchange(values: Any) -> Any:
+        payloads = []  # all that raises does so before anything begins
+        for dest in first_ones:
+            one = values[dest] if each else values
+            payloads.append(one if argument is None else packed(one, name, argument))
         sign = begin(name, arguments, of_call)
+        if sign < 0:
+            return NOT_SMALL
         at = places[parity()]
-        words = write(at, sign, payloads)
-        if words == LONG:
-            return shown.trade(name, label, sign, at, payloads, expected, read)
-        return swap(name, label, sign, at, (words, messages), expected, read)
+        if table:
+            words = records.write_table(at, sign, payloads)
+        elif dests:
+            words = write(at, sign, payloads[0], most)[0] * messages
+        else:
+            words = 0.0
+            records.write_nothing(at, sign)
+        if words < 0.0:
+            sends = list(zip(dests, payloads if each else payloads * messages, strict=True))
+            return shown.trade(name, label, sign, at, sends, expected, read)
+        records.words = words
+        found = hear(name, label, sign, at, read_all)
+        if found is NOT_SHOWN:
+            return shown.swap(name, sign, at, (int(words), messages), expected, read)
+        return found
 
-    return exchange
+    return remember(bsp, key, exchange)
+
+
+def _rides(_: Any) -> Any:
+    """An `Exchange` that is none."""
+    return NOT_SMALL
 
 
 def is_at_once(bsp: BSP, plan: Plan) -> bool:
@@ -102,24 +147,27 @@ def is_at_once(bsp: BSP, plan: Plan) -> bool:
     return bsp.shown is not None and len(plan) == 1 and bsp.shown.ready
 
 
-def folded(
-    bsp: BSP, name: str, letters: Sequence[Letter], own: Any, op: Operator, words: float, fold: Fold = in_turn
-) -> Any:
-    """`primitive.combined` of what came at once, by `at_once`."""
+def folded(bsp: BSP, name: str, came: Sequence[Any], own: Any, op: Operator, words: float, fold: Fold = in_turn) -> Any:
+    """`primitive.combined` of what came from all others, by `at_once`."""
     pid = bsp.pid
     if isinstance(own, np.ndarray):
         own = own.view()
         own.flags.writeable = False  # an op that works in place would change the caller's
-    parts = [(letter[0], unpacked(letter[2])) for letter in letters]
-    parts.insert(sum(source < pid for source, _ in parts), (pid, own))
-    total = applied(name, pid, fold, parts, op)
-    bsp.work(len(letters) * words)
+    values = [unpacked(one) for one in came]
+    values.insert(pid, own)
+    total = applied(name, pid, fold, list(enumerate(values)), op)
+    bsp.work(len(came) * words)
     return own_result(total)
 
 
-def own_values(letters: Sequence[Letter]) -> dict[int, Any]:
-    """The values that came, by source."""
-    return {letter[0]: own_result(unpacked(letter[2])) for letter in letters}
+def owned(came: list[Any]) -> list[Any]:
+    """What came, its values now one's own."""
+    for place, one in enumerate(came):
+        if type(one) is np.ndarray:
+            came[place] = one.copy()
+        elif type(one) is bytes:
+            came[place] = own_result(pickle.loads(one))
+    return came
 
 
 def one_for_each(name: str, values: Any, p: int) -> Any:
@@ -128,23 +176,23 @@ def one_for_each(name: str, values: Any, p: int) -> Any:
     Raises:
         UsageError: it is no sequence, or of another length.
     """
-    got = type(values).__name__
-    if isinstance(values, np.ndarray) and values.ndim:
-        got = f"an array of shape {values.shape}"
-        fits = len(values) == p
-    elif isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
-        got = f"a {got} of {len(values)}"
-        fits = len(values) == p
+    if type(values) in (list, tuple) or (isinstance(values, np.ndarray) and values.ndim):
+        sized = True
     else:
-        fits = False
-        if isinstance(values, (Mapping, Set)):
-            got += ", which has no order"
-    if not fits:
-        raise UsageError(
-            f"{name}: argument values: expected a sequence or an array of {p} values, one for each processor, "
-            f"got {got}; give None to a processor that has nothing to get"
-        )
-    return values
+        sized = isinstance(values, Sequence) and not isinstance(values, (str, bytes))
+    if sized and len(values) == p:
+        return values
+    got = type(values).__name__
+    if isinstance(values, np.ndarray):
+        got = f"an array of shape {values.shape}" if values.ndim else got
+    elif sized:
+        got = f"a {got} of {len(values)}"
+    elif isinstance(values, (Mapping, Set)):
+        got += ", which has no order"
+    raise UsageError(
+        f"{name}: argument values: expected a sequence or an array of {p} values, one for each processor, "
+        f"got {got}; give None to a processor that has nothing to get"
+    )
 
 
 def word_counts(name: str, words: ArrayLike, shape: tuple[int, ...], argument: str = "words") -> Words:

@@ -103,9 +103,9 @@ def primitive(
         def collective(bsp: Processors, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             if small is not None:
                 if bsp.shown is not None:
-                    found = small(bsp, *args, **kwargs)
+                    found: Result = small(bsp, *args, **kwargs)
                     if found is not NOT_SMALL:
-                        return cast("Result", found)
+                        return found
                 elif bsp.as_shown is not None and not bsp.as_shown.now and (riding is not None or isinstance(bsp, BSP)):
                     # On a group of ranks those alone that climb or spread are shown.
                     with bsp.as_shown:
@@ -419,7 +419,7 @@ def packed(value: Any, name: str, argument: str = "value") -> Any:
     Raises:
         UsageError: it cannot be pickled.
     """
-    if is_number(value) or is_array(value):
+    if (type(value) is np.ndarray and not value.dtype.hasobject) or is_number(value):  # `is_array`, at the first call
         return value
     try:
         return pickle.dumps(value, 5)

@@ -49,9 +49,8 @@ def is_at_once(bsp: BSP, nbytes: int) -> bool:
 def at_once(bsp: BSP, name: str, agreed: dict[str, Any], record: NDArray[Any], op: Operator) -> Any:
     """`run` of a plain call that is one superstep."""
     raw = record.view(np.uint8)
-    letters = exchanged(bsp, name, agreed, _trees(bsp.machine, record.nbytes), lambda _: raw)
-    came = [letter._replace(payload=letter.payload.view(record.dtype)) for letter in letters]
-    return folded(bsp, name, came, record, op, words(record.nbytes))
+    came = exchanged(bsp, name, agreed, _trees(bsp.machine, record.nbytes), raw)
+    return folded(bsp, name, [one.view(record.dtype) for one in came], record, op, words(record.nbytes))
 
 
 def run(call: Call, record: NDArray[Any], op: Operator, last: bool = True) -> Supersteps[NDArray[Any]]:

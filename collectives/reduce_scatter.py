@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
 from ..cost import Cost, Machine
+from ..log import pack_counts
 from ..rides import Supersteps
 from ..shown import Shown
 from . import fixed_order
@@ -129,7 +131,7 @@ def _by_records(
     sends, others = step.sends(pid), sources(step.receives(pid))
     row = row_words(like)
     out = sum(math.ceil((end - begin) * row) for _, begin, end in sends)
-    counts = (float(out), float(len(others) * math.ceil(words)), float(len(sends)), float(len(others)), 0.0, 0.0)
+    counts = pack_counts(out, len(others) * math.ceil(words), len(sends), len(others))
     arrays = [[np.ndarray(like.shape, like.dtype, part, at + HEAD.size) for part in shown.parts] for at in shown.places]
     mine = [of_all[pid] for of_all in arrays]
     theirs = [[(k, of_all[k][first:last]) for k in others] for of_all in arrays]
@@ -186,10 +188,11 @@ def _small(
     if found.shown is not None:
         return placed(name, found.shown(array), out)
     cuts, pid = found.cuts, bsp.pid
-    letters = at_once(bsp, name, found.agreed, found.plan, lambda dest: array[cuts[dest] : cuts[dest + 1]], True)
-    mine = array[cuts[pid] : cuts[pid + 1]]
-    if letters:
-        mine = folded(bsp, name, letters, mine, op, found.words, found.fold)
+    blocks = [array[first:last] for first, last in pairwise(cuts)]
+    came = at_once(bsp, name, found.agreed, found.plan, blocks, each=True)
+    mine = blocks[pid]
+    if came:
+        mine = folded(bsp, name, came, mine, op, found.words, found.fold)
     elif elementwise(op):
         mine = applied(name, pid, op, mine, mine)  # nothing, of the dtype that op makes
     return placed(name, own_result(mine), out)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .one_superstep import at_once, one_for_each, own_values, priced, run, word_counts
+from .one_superstep import at_once, one_for_each, owned, priced, run, word_counts
 from .plan import Plan, Step, joined
 from .primitive import NOT_SMALL, Call, own_argument, packed, primitive, processor
 
@@ -38,12 +38,10 @@ def _small(bsp: BSP, values: Any, root: int = 0) -> Any:
     if bsp.pid == root:
         values = one_for_each("scatter", values, bsp.p)
         own = own_argument(values[root])
-    letters = at_once(
-        bsp, "scatter", {"root": root}, plan(bsp.p, root), lambda dest: packed(values[dest], "scatter", "values"), True
-    )
-    if letters is NOT_SMALL:
-        return letters
-    return own if bsp.pid == root else own_values(letters)[root]
+    came = at_once(bsp, "scatter", {"root": root}, plan(bsp.p, root), values, each=True, argument="values")
+    if came is NOT_SMALL:
+        return came
+    return own if bsp.pid == root else owned(came)[0]
 
 
 @primitive(cost, plan, _small)
@@ -88,4 +86,4 @@ def dealt(call: Call, values: Any, root: int) -> Supersteps[Any]:
         own = own_argument(values[root])
     # 1. The root sends each processor its value.
     came = yield from run(call, plan(bsp.p, root), bsp.pid, lambda dest: packed(values[dest], call.name, "values"))
-    return own if bsp.pid == root else came[root]
+    return own if bsp.pid == root else came[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
@@ -10,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .blocks import block_of, cut_at
-from .one_superstep import at_once, block_words, own_values, run
+from .blocks import block_of, cut
+from .one_superstep import at_once, block_words, owned, run
 from .plan import Plan
 from .primitive import NOT_SMALL, Call, checked_out, packed, placed, primitive, processor
 from .scatter import cost as cost_of_values
@@ -48,19 +47,16 @@ def _small(
     root = processor(name, "root", root, bsp.p)
     checked_out(name, out)
     blocks = _cut(bsp, array, counts) if bsp.pid == root else []
-    letters = at_once(
-        bsp, name, {"root": root}, plan(bsp.p, root), lambda dest: packed(blocks[dest], name, "array"), True
-    )
-    if letters is NOT_SMALL:
-        return letters
-    return placed(name, blocks[root].copy() if bsp.pid == root else own_values(letters)[root], out)
+    came = at_once(bsp, name, {"root": root}, plan(bsp.p, root), blocks, each=True, argument="array")
+    if came is NOT_SMALL:
+        return came
+    return placed(name, blocks[root].copy() if bsp.pid == root else owned(came)[0], out)
 
 
 def _cut(bsp: BSP, array: Any, counts: ArrayLike | None) -> list[NDArray[Any]]:
     """The blocks of the root's array."""
     whole = block_of("scatter_blocks", "array", array, objects=True)
-    cuts = cut_at("scatter_blocks", counts, bsp.p, len(whole))
-    return [whole[first:last] for first, last in pairwise(cuts)]
+    return cut("scatter_blocks", whole, counts, bsp.p)
 
 
 @primitive(cost, plan, _small)
@@ -114,5 +110,5 @@ def scatter_blocks(
         own = blocks[root].copy()
     # 1. The root sends each processor its block.
     came = yield from run(call, plan(bsp.p, root), bsp.pid, lambda dest: packed(blocks[dest], call.name, "array"))
-    mine: NDArray[Any] = placed(call.name, own if bsp.pid == root else came[root], out)
+    mine: NDArray[Any] = placed(call.name, own if bsp.pid == root else came[0], out)
     return mine

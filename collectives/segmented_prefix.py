@@ -61,9 +61,8 @@ def _small(bsp: BSP, values: Any, flags: Any, op: np.ufunc) -> Any:
         return NOT_SMALL
     sums, head, own = _begun(bsp, block, marks, op)
     agreed = {"values": row_kind(block), "op": check_operator(NAME, op)}
-    letters = at_once(bsp, NAME, agreed, scheme, lambda _: own.view(np.uint8))
-    if letters:
-        came = [letter.payload.view(own.dtype) for letter in letters]
+    came = [one.view(own.dtype) for one in at_once(bsp, NAME, agreed, scheme, own.view(np.uint8))]
+    if came:
         before = applied(NAME, bsp.pid, reduce, _behind(op), came)
         bsp.work((len(came) - 1) * size)
         _put_in_front(bsp, before, head, op)

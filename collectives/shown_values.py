@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..shown import Shown
+from ..log import pack_counts
+from ..shown import Counts, Shown
 from .record_layouts import (
     ALIGN,
     AXES,
@@ -33,8 +34,15 @@ from .record_layouts import (
     write_number,
 )
 
-LONG = -1  # instead of words: it has no room in a record, or is no array that can be described
+LONG = -1.0  # instead of words: it has no room in a record, or is no array that can be described
 _WORD = Struct("=q")
+_FIRST = Struct("=qq16s")  # a head, and all that describes an array of one axis at most
+_FIRST_BYTES = 16
+
+# How an array is written: words (or `LONG`), bytes of its record, what packs its head and description, their code, the
+# description, its place.
+_Form = tuple[float, int, Any, int, bytes, Any]
+_UNFIT: _Form = (LONG, 0, None, 0, b"", None)
 
 
 class ShownValues:
@@ -42,51 +50,59 @@ class ShownValues:
 
     Args:
         shown: the records.
+        dests: whom this processor has something for, in order.
+        sources: who has something for this processor, in order.
         table: whether each destination gets its own value.
+
+    Attributes:
+        most: bytes of a record.
+        words: of all messages that this processor's record stands for.
     """
 
-    def __init__(self, shown: Shown, table: bool) -> None:
-        self._parts, self._mine, self._own, self._most = shown.parts, shown.mine, shown.pid, shown.most
+    def __init__(self, shown: Shown, dests: list[int], sources: list[int], table: bool) -> None:
+        self._parts, self._mine, self._own, self.most = shown.parts, shown.mine, shown.pid, shown.most
+        self._dests, self._sources = dests, sources
+        self._out, self._in = float(len(dests)), float(len(sources))
+        self.words = 0.0
         # A head, and where the value for each processor lies behind the beginning of the record.
         self._table = HEAD.size + _WORD.size * len(shown.parts) + ALIGN - 1 & -ALIGN if table else 0
-        # Arrays by dtype, shape and place: what describes them, their place, and words. What others have, by whose it
-        # is, place and description.
-        self._written: dict[Any, tuple[bytes, Array, int]] = {}
-        self._read: dict[Any, tuple[Array, int]] = {}
+        # Arrays by dtype, shape and place: how they are written. What others have, by whose it is, place and
+        # description.
+        self._written: dict[tuple[np.dtype[Any], tuple[int, ...], int], _Form] = {}
+        self._read: dict[tuple[int, int, bytes], tuple[Array, float]] = {}
 
-    def write(self, at: int, sign: int, payloads: list[tuple[int, Any]]) -> int:
-        """Write this processor's record: for destinations what `packed` made, the same for all where there is no table.
+    def write_table(self, at: int, sign: int, payloads: list[Any]) -> float:
+        """Write this processor's record: what `packed` made for each destination.
 
         Returns:
-            The words of all messages; `LONG`: they have no room.
+            The words of all; `LONG`: they have no room.
         """
-        if not payloads:
-            HEAD.pack_into(self._mine, at, sign, NOTHING)
-            return 0
-        if not self._table:
-            payload = payloads[0][1]
-            if type(payload) is float:
-                FLOATS.pack_into(self._mine, at, sign, FLOAT, payload)
-                return len(payloads)
-            words, _ = self._write(at, sign, payload, self._most)
-            return LONG if words == LONG else words * len(payloads)
-        total, begin, end = 0, at + self._table, at + self._most
-        for dest, payload in payloads:
-            words, size = self._write(begin, sign, payload, end - begin)
+        total, begin, end = 0.0, at + self._table, at + self.most
+        for dest, payload in zip(self._dests, payloads, strict=True):
+            words, size = self.write(begin, sign, payload, end - begin)
             if words == LONG:
                 return LONG
             _WORD.pack_into(self._mine, at + HEAD.size + _WORD.size * dest, begin - at)
             total += words
             begin += size + ALIGN - 1 & -ALIGN
-        HEAD.pack_into(self._mine, at, sign, NOTHING)  # last: it has this head where all of it is there
+        self.write_nothing(at, sign)  # last: it has this head where all of it is there
         return total
 
-    def _write(self, at: int, sign: int, payload: Any, room: int) -> tuple[int, int]:
-        """Write a value where there is so much room; its words, and its bytes in all."""
+    def write_nothing(self, at: int, sign: int) -> None:
+        """Write a record without a value."""
+        HEAD.pack_into(self._mine, at, sign, NOTHING)
+
+    def write(self, at: int, sign: int, payload: Any, room: int) -> tuple[float, int]:
+        """Write a value where there is so much room, the same each time; its words or `LONG`, and its bytes in all."""
         kind = type(payload)
         if kind is np.ndarray:
-            return self._write_array(at, sign, payload, room)
-        mine, words, size = self._mine, 1, FLOATS.size
+            key = payload.dtype, payload.shape, at
+            words, size, pack, code, text, place = self._written.get(key) or self._form(payload, at, room)
+            if words != LONG:
+                pack(self._mine, at, sign, code, text)
+                place[...] = payload
+            return words, size
+        mine, words, size = self._mine, 1.0, FLOATS.size
         if size > room:
             return LONG, 0
         if not write_number(mine, at, sign, payload):
@@ -98,52 +114,56 @@ class ShownValues:
             HEAD.pack_into(mine, at, sign, code | len(text) << KIND_BITS)
             mine[at + HEAD.size : at + size] = text
             if code == BYTES:
-                words = (len(text) + 7) >> 3
+                words = float((len(text) + 7) >> 3)
         return words, size
 
-    def _write_array(self, at: int, sign: int, array: Array, room: int) -> tuple[int, int]:
-        key = array.dtype, array.shape, at
-        found = self._written.get(key)
-        if found is None:
-            axes, nbytes = array.ndim, array.nbytes
-            if array.dtype.kind not in "biufc" or axes >= len(FORMS):
-                return LONG, 0
+    def _form(self, array: Array, at: int, room: int) -> _Form:
+        """How an array like this one is written there, from now on."""
+        if len(self._written) >= SHAPES:
+            self._written.clear()
+        axes, nbytes, form = array.ndim, array.nbytes, _UNFIT
+        if array.dtype.kind in "biufc" and axes < len(FORMS):
             text = FORMS[axes].pack(array.dtype.str.encode(), axes, *array.shape)
-            if HEAD.size + len(text) + nbytes > room:
-                return LONG, 0
-            if len(self._written) >= SHAPES:
-                self._written.clear()
-            place: Array = np.ndarray(array.shape, array.dtype, self._mine, at + HEAD.size + len(text))
-            found = self._written[key] = text, place, (nbytes + 7) >> 3
-        text, place, words = found
-        size = len(text)
-        end = HEAD.size + size + place.nbytes
-        if end > room:
-            return LONG, 0
-        DESCRIPTION[size].pack_into(self._mine, at, sign, DESCRIBED | size << KIND_BITS, text)
-        place[...] = array
-        return words, end
+            begin = HEAD.size + len(text)
+            if begin + nbytes <= room:
+                place: Array = np.ndarray(array.shape, array.dtype, self._mine, at + begin)
+                code = DESCRIBED | len(text) << KIND_BITS
+                form = float((nbytes + 7) >> 3), begin + nbytes, DESCRIPTION[len(text)].pack_into, code, text, place
+        self._written[array.dtype, array.shape, at] = form
+        return form
 
-    def read(self, k: int, at: int) -> tuple[Any, int]:
+    def read_all(self, at: int) -> tuple[list[Any], Counts]:
+        """What the sources show to this processor, as of `read`, and what the superstep counts here."""
+        words, found = 0.0, []
+        for source in self._sources:
+            value, of_value = self.read(source, at)
+            words += of_value
+            found.append(value)
+        return found, pack_counts(self.words, words, self._out, self._in)
+
+    def read(self, k: int, at: int) -> tuple[Any, float]:
         """What processor k shows to this one, as `packed` made it, and its words; arrays are read-only views."""
         part = self._parts[k]
         if self._table:
             at += _WORD.unpack_from(part, at + HEAD.size + _WORD.size * self._own)[0]
-        _, code, number = FLOATS.unpack_from(part, at)
+        _, code, text = _FIRST.unpack_from(part, at)
         if code == FLOAT:
-            return number, 1
-        kind, size, begin = code & KIND_MASK, code >> KIND_BITS, at + HEAD.size
+            return FLOATS.unpack_from(part, at)[2], 1.0
+        kind, size = code & KIND_MASK, code >> KIND_BITS
         if kind == DESCRIBED:
-            key = k, at, bytes(part[begin : begin + size])
-            found = self._read.get(key)
-            if found is None:
-                form, _, *shape = FORMS[key[2][AXES]].unpack_from(key[2])
-                if len(self._read) >= SHAPES:
-                    self._read.clear()
-                array: Array = np.ndarray(shape, form.rstrip(b"\0").decode(), part, begin + size)
-                array.flags.writeable = False
-                found = self._read[key] = array, (array.nbytes + 7) >> 3
-            return found
+            if size > _FIRST_BYTES:
+                text = DESCRIPTION[size].unpack_from(part, at)[2]
+            return self._read.get((k, at, text)) or self._array(k, at, text)
         if kind == BYTES:
-            return bytes(part[begin : begin + size]), (size + 7) >> 3
-        return read(part, at), 1
+            return bytes(part[at + HEAD.size : at + HEAD.size + size]), float((size + 7) >> 3)
+        return read(part, at), 1.0
+
+    def _array(self, k: int, at: int, text: bytes) -> tuple[Array, float]:
+        """The array that is so described there, and its words."""
+        form, _, *shape = FORMS[text[AXES]].unpack_from(text)
+        if len(self._read) >= SHAPES:
+            self._read.clear()
+        array: Array = np.ndarray(shape, form.rstrip(b"\0").decode(), self._parts[k], at + HEAD.size + len(text))
+        array.flags.writeable = False
+        found = self._read[k, at, text] = array, float((array.nbytes + 7) >> 3)
+        return found

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..bsp import BSP
 from ..group_shown import GroupShown
+from ..log import pack_counts
 from ..rides import OF_SUPERSTEP
 from ..shown import Shown, Turn
 from .plan import Step
@@ -85,8 +86,8 @@ class PreparedClimb(NamedTuple):
         found = []
         for step in self.steps:
             dests, sources = [dest for dest, _, _ in step.sends(pid)], [source for source, _, _ in step.receives(pid)]
-            out, into = float(len(dests)), float(len(sources))
-            counts = (self.words * out, self.words * into, out, into, 0.0, 0.0)
+            out, into = len(dests), len(sources)
+            counts = pack_counts(self.words * out, self.words * into, out, into)
             found.append((dests, sources, sorted([*sources, pid]), counts))
         return found
 
@@ -178,35 +179,38 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, 
     for view in (view for of_all in views for k, view in enumerate(of_all) if k != pid):
         view.flags.writeable = False
     plain = elementwise(op) and fold is in_turn  # it changes nothing, and makes an array that is nobody else's
-    traced = shown.traced
+    traced, begin, sync, work, parity = shown.traced, shown.begin, shown.sync, shown.work, shown.parity
+    pack, mine, places = HEAD.pack_into, shown.mine, shown.places
 
     def climb(value: Any, _: Array | None = None) -> Any:
         if not scheme:
             return value
-        sign = shown.begin(name, agreed, base)
+        sign = begin(name, agreed, base)
         if sign < 0:
             return NOT_SMALL
         for dests, sources, members, counts in scheme:
             if traced:
                 shown.trace(name, dests, words)
-            parity = shown.parity()
-            at, records = shown.places[parity], views[parity]
-            HEAD.pack_into(shown.mine, at, sign, ARRAY if dests else NOTHING)
+            which = parity()
+            at, records = places[which], views[which]
             if dests:
+                pack(mine, at, sign, ARRAY)
                 records[pid][...] = value
-            shown.sync(name, label, sign, at, counts)
+            else:
+                pack(mine, at, sign, NOTHING)
+            sync(name, label, sign, at, counts)
             sign += OF_SUPERSTEP
             if plain and len(sources) == 1:
                 (other,) = sources
                 a, b = (records[other], value) if other < pid else (value, records[other])
                 value = applied(name, pid, op, a, b)
-                shown.work(words)
+                work(words)
             elif sources:
                 own = value.view()
                 own.flags.writeable = False  # an op that works in place would change the caller's
                 parts = [(k, own if k == pid else records[k]) for k in members]
                 value = own_result(applied(name, pid, fold, parts, op))
-                shown.work(words * len(sources))
+                work(words * len(sources))
         return value
 
     return climb
@@ -227,19 +231,19 @@ def climb_of_long_arrays(shown: Shown, name: str, op: Operator, call: PreparedCl
             return NOT_SMALL
         for dests, sources in scheme:
             sends = [(dest, value) for dest in dests]
-            letters = shown.trade(name, label, sign, shown.places[shown.parity()], sends, sources, not_shown)
+            came = shown.trade(name, label, sign, shown.places[shown.parity()], sends, sources, not_shown)
             sign += OF_SUPERSTEP
-            if two and letters:
-                ((source, _, other),) = letters
-                a, b = (other, value) if source < pid else (value, other)
+            if two and came:
+                (other,) = came
+                a, b = (other, value) if sources[0] < pid else (value, other)
                 into = out if out is not None and out.dtype == result_dtype and out.shape == like.shape else None
                 value = applied(name, pid, partial(ufunc, out=into), a, b)
-            elif letters:
+            elif came:
                 own = value.view()
                 own.flags.writeable = False  # an op that works in place would change the caller's
-                parts = sorted([(pid, own), *((source, payload) for source, _, payload in letters)], key=first)
+                parts = sorted([(pid, own), *zip(sources, came, strict=True)], key=first)
                 value = own_result(applied(name, pid, fold, parts, op))
-            shown.work(words * len(letters))
+            shown.work(words * len(came))
         return value if has_result else None
 
     return climb
@@ -269,16 +273,21 @@ def climbs(name: str, prepare: Prepare) -> Callable[..., Any]:
         *,
         out: Array | None = None,
     ) -> Any:
-        if type(value) is float and degree is None and algorithm is None and out is None:
-            # As `climb` finds it, in fewer steps: most calls are these.
-            try:
-                found = bsp.prepared[name, op, order, None, 0]
-            except (KeyError, TypeError):
-                pass
-            else:
-                return found if found is NOT_SMALL else found(value)
         if algorithm is not None:
             return NOT_SMALL
+        if degree is None and out is None:
+            # As `climb` finds it, in fewer steps: most calls are these.
+            kind, found = type(value), None
+            try:
+                if kind is float:
+                    found = bsp.prepared.get((name, op, order, None, 0))
+                elif kind is np.ndarray:
+                    found = bsp.prepared.get((name, op, order, None, 0, value.dtype, value.shape))
+            except TypeError:  # an op, or a wrong argument, that cannot be hashed
+                return NOT_SMALL
+            if found is not None and found is not NOT_SMALL:
+                result = found(value)
+                return result.copy() if result is value and kind is np.ndarray else result
         return climb(bsp, name, value, op, order, degree, prepare, out=out)
 
     return small

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..bsp import BSP
+from ..log import pack_counts
 from ..rides import Supersteps
 from ..shown import NOT_SHOWN, Counts, Shown
 from .dissemination import whole
@@ -50,7 +51,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         shown.sync,
     )
     traced, others = shown.traced, shown.others
-    of_number = (out, 0.0, out, 0.0, 0.0, 0.0) if flat(1, False) else None
+    of_number = pack_counts(out, 0.0, out, 0.0) if flat(1, False) else None
     # Of arrays by dtype and shape: their description, places by parity from the second time on, and counts; None: not
     # in one superstep.
     arrays: dict[Any, Any] = {}
@@ -107,7 +108,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         words, text = (size + 7) >> 3, FORMS[axes].pack(value.dtype.str.encode(), axes, *value.shape)
         if len(text) + size > most or not flat(words, True):
             return None
-        return text, None, (words * out, 0.0, out, 0.0, 0.0, 0.0)
+        return text, None, pack_counts(words * out, 0.0, out, 0.0)
 
     def of_object(value: Any) -> Any:
         text = packed(value, name)
@@ -119,7 +120,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         at = places[parity()]
         HEAD.pack_into(mine, at, sign, PICKLE | len(text) << KIND_BITS)
         mine[at + HEAD.size : at + HEAD.size + len(text)] = text
-        sync(name, label, sign, at, (words * out, 0.0, out, 0.0, 0.0, 0.0))
+        sync(name, label, sign, at, pack_counts(words * out, 0.0, out, 0.0))
         return value
 
     return spread
@@ -157,7 +158,12 @@ def spread_from(
         shown.begin,
         shown.hear,
     )
-    part, unpack, of_number, p = shown.parts[root], FLOATS.unpack_from, (0.0, 1.0, 0.0, 1.0, 0.0, 0.0), len(shown.parts)
+    part, unpack, of_number, p = (
+        shown.parts[root],
+        FLOATS.unpack_from,
+        pack_counts(0.0, 1.0, 0.0, 1.0),
+        len(shown.parts),
+    )
     traced = shown.traced
     # What lies behind a description, by its place, from the second time on.
     descriptions: dict[tuple[int, bytes], tuple[Array, Counts] | None] = {}
@@ -198,12 +204,12 @@ def spread_from(
                 kind, _, *shape = FORMS[key[1][AXES]].unpack_from(key[1])
                 record: Array = np.ndarray(shape, kind.rstrip(b"\0").decode(), part, begin + size)
                 words = float((record.nbytes + 7) >> 3)
-                found = record, (0.0, words, 0.0, 1.0, 0.0, 0.0)
+                found = record, pack_counts(0.0, words, 0.0, 1.0)
                 descriptions[key] = found if known else None
             return found[0].copy(), found[1]  # the record is written over
         value = read(part, at)
         words = 1.0 if is_number(value) else float((size + 7) >> 3)
-        return value, (0.0, words, 0.0, 1.0, 0.0, 0.0)
+        return value, pack_counts(0.0, words, 0.0, 1.0)
 
     return spread
 

@@ -252,8 +252,7 @@ def _small_numbers(bsp: BSP, key: float) -> Any:
     agreed, way = found
     if not _all_to_all(way, bsp.p):
         return NOT_SMALL
-    letters = at_once(bsp, "sort", agreed, plan_allgather(bsp.p), lambda _: key)
-    keys = [letter[2] for letter in letters]
+    keys = at_once(bsp, "sort", agreed, plan_allgather(bsp.p), key)
     keys.insert(bsp.pid, key)
     bsp.work(_merging(way, bsp.p, bsp.p))
     if any(each != each for each in keys):
@@ -273,8 +272,8 @@ def _small_blocks(bsp: BSP, keys: NDArray[Any]) -> Any:
         agreed = remember(bsp, remembered, _agreed(f"array of {dtype}"))
     # 1. The largest and the smallest block, as `run` has it.
     mine = _SIZES.pack(n, -n)
-    letters = at_once(bsp, "sort", agreed, plan_allgather(p), lambda _: mine)
-    sizes = [n, *(_SIZES.unpack(letter[2])[0] for letter in letters)]
+    came = at_once(bsp, "sort", agreed, plan_allgather(p), mine)
+    sizes = [n, *(_SIZES.unpack(one)[0] for one in came)]
     bsp.work(2 * (p - 1))
     most, least = max(sizes), min(sizes)
     if not most:
@@ -289,7 +288,7 @@ def _small_blocks(bsp: BSP, keys: NDArray[Any]) -> Any:
     # 2. All get the blocks of all, and merge them; the part of this processor's ranks is its own.
     bsp.work(local_work(n))
     block = np.sort(keys)
-    blocks = [letter[2] for letter in at_once(bsp, "sort", agreed, plan_allgather(p), lambda _: block)]
+    blocks = at_once(bsp, "sort", agreed, plan_allgather(p), block)
     begin = sum(len(one) for one in blocks[:pid])
     blocks.insert(pid, block)
     merged = np.concatenate(blocks, dtype=dtype)

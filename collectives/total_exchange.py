@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .one_superstep import at_once, one_for_each, own_values, priced, run, word_counts
+from .one_superstep import exchange_of, one_for_each, owned, priced, run, word_counts
 from .plan import Plan, Step, joined
 from .primitive import NOT_SMALL, Call, own_argument, packed, primitive
 
@@ -33,17 +33,16 @@ def cost(machine: Machine, words: ArrayLike = 1) -> Cost:
 
 
 def _small(bsp: BSP, values: Any) -> Any:
-    values = one_for_each("total_exchange", values, bsp.p)
+    name = "total_exchange"
+    exchange = bsp.prepared.get(name) or exchange_of(bsp, name, name, {}, plan(bsp.p), True, "values")
+    values = one_for_each(name, values, bsp.p)
     own = own_argument(values[bsp.pid])
-    letters = at_once(
-        bsp, "total_exchange", {}, plan(bsp.p), lambda dest: packed(values[dest], "total_exchange", "values"), True
-    )
-    return letters if letters is NOT_SMALL else _by_source(bsp, own_values(letters), own)
-
-
-def _by_source(bsp: BSP, came: dict[int, Any], own: Any) -> list[Any]:
-    came[bsp.pid] = own
-    return [came[source] for source in range(bsp.p)]
+    came = exchange(values)
+    if came is NOT_SMALL:
+        return came
+    found = owned(came)
+    found.insert(bsp.pid, own)
+    return found
 
 
 @primitive(cost, plan, _small)
@@ -79,5 +78,6 @@ def total_exchange(bsp: BSP, values: Any) -> Supersteps[list[Any]]:
     values = one_for_each("total_exchange", values, bsp.p)
     own = own_argument(values[bsp.pid])
     # 1. All send each other their values.
-    came = yield from run(call, plan(bsp.p), bsp.pid, lambda dest: packed(values[dest], "total_exchange", "values"))
-    return _by_source(bsp, came, own)
+    found = yield from run(call, plan(bsp.p), bsp.pid, lambda dest: packed(values[dest], "total_exchange", "values"))
+    found.insert(bsp.pid, own)
+    return found

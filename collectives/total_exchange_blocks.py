@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
@@ -10,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .blocks import Ints, block_of, cut_at, in_one, row_kind
-from .one_superstep import at_once, block_words
+from .blocks import Ints, block_of, blocks_of, cut, exchange_of_blocks, in_one, row_kind
+from .one_superstep import block_words
 from .plan import Plan
 from .primitive import NOT_SMALL, Call, checked_out, packed, primitive, sources
 from .total_exchange import cost as cost_of_values
@@ -38,12 +37,12 @@ def cost(machine: Machine, counts: ArrayLike = 1, words: float = 1) -> Cost:
 def _small(bsp: BSP, array: Any, counts: ArrayLike | None = None, *, out: NDArray[Any] | None = None) -> Any:
     name = "total_exchange_blocks"
     block = block_of(name, "array", array, objects=True)
-    cuts = cut_at(name, counts, bsp.p, len(block))
+    blocks = cut(name, block, counts, bsp.p)
     checked_out(name, out)
-    blocks = [block[first:last] for first, last in pairwise(cuts)]
-    agreed = {"array": row_kind(block)}
-    letters = at_once(bsp, name, agreed, plan(bsp.p), lambda dest: packed(blocks[dest], name, "array"), True)
-    return letters if letters is NOT_SMALL else in_one(letters, blocks[bsp.pid], bsp.pid, name, out)
+    key = name, block.dtype, block.shape[1:]
+    exchange = bsp.prepared.get(key) or exchange_of_blocks(bsp, key, {"array": row_kind(block)}, plan(bsp.p), each=True)
+    came = exchange(blocks)
+    return came if came is NOT_SMALL else in_one(came, blocks[bsp.pid], bsp.pid, name, out)
 
 
 @primitive(cost, plan, _small)
@@ -84,16 +83,16 @@ def total_exchange_blocks(
         [([0, 1, 10, 11, 20, 21], [2, 2, 2]), ([], [0, 0, 0]), ([2, 12, 22], [1, 1, 1])]
     """
     block = block_of("total_exchange_blocks", "array", array, objects=True)
-    cuts = cut_at("total_exchange_blocks", counts, bsp.p, len(block))
+    blocks = cut("total_exchange_blocks", block, counts, bsp.p)
     call = Call(bsp, "total_exchange_blocks", array=row_kind(block))
     checked_out(call.name, out)
     call.ends(1)
-    own = block[cuts[bsp.pid] : cuts[bsp.pid + 1]]
+    own = blocks[bsp.pid]
     # 1. All send each other their blocks.
-    letters = []
+    came: list[NDArray[Any]] = []
     for step in plan(bsp.p):
         for dest, _, _ in step.sends(bsp.pid):
-            call.send(dest, packed(block[cuts[dest] : cuts[dest + 1]], call.name, "array"))
+            call.send(dest, packed(blocks[dest], call.name, "array"))
         own = own.copy()  # the caller may change it once it is sent
-        letters = yield from call.sync(sources(step.receives(bsp.pid)))
-    return in_one(letters, own, bsp.pid, call.name, out)
+        came = blocks_of((yield from call.sync(sources(step.receives(bsp.pid)))))
+    return in_one(came, own, bsp.pid, call.name, out)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from .account import Counted
 from .group_rides import Numbering, group_signature
+from .log import pack_counts
 from .rides import Supersteps
 from .shown import Counts, Shown
 from .transport import Arrival
@@ -38,7 +39,7 @@ class GroupShown(Shown):
         self._calls = engine.rides.group_calls.on(members)
         self._more = False  # whether other groups go on after the superstep that has ended last
         if not self.others and not group.singles:
-            self.idle = [([], [], [0], (0.0,) * 6)]
+            self.idle = [([], [], [0], pack_counts(0, 0, 0, 0))]
 
     @classmethod
     def on(cls, engine: SuperstepEngine, group: Numbering) -> GroupShown | None:
@@ -79,7 +80,7 @@ class GroupShown(Shown):
             calls.wait(name)
 
     def _go_on(
-        self, name: str, arrival: Arrival, enter: float, sent: Counted, counts: Sequence[float], differs: str = ""
+        self, name: str, arrival: Arrival, enter: float, sent: Counted, counts: Counts, differs: str = ""
     ) -> bool:
         self._more = super()._go_on(name, arrival, enter, sent, counts, differs)
         return self._more

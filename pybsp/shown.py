@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from .account import COUNTS, NOTHING, Counted, clock
 from .failures import note_label
-from .log import COLUMNS, Log, pack_row
+from .log import COLUMNS, Log, pack_counted_row, unpack_counts
 from .mail import Message, unpack
 from .rides import Letter, Ride, Stream, Supersteps, signature
-from .transport import LETTERS, QUIET, RIDES, Arrival, Bytes, Parcel, new_tuple
+from .transport import LETTERS, QUIET, RIDES, Arrival, Bytes, Parcel
 from .transport.arena import SMALLEST, SharedPool
 from .transport.media.near import Near
 from .transport.router import Direct
@@ -34,14 +34,15 @@ Result = TypeVar("Result")
 NOT_SHOWN: Final = object()
 ELSEWHERE: Final = BY_MESSAGE  # where memory lies that others do not see
 _CHUNK = Log.CHUNK
+_WAY = float(BY_RECORD)  # as a row has it
 letter_source = itemgetter(0)
 
 
-Counts = tuple[float, float, float, float, float, float]  # the end of a row of the ledger, from words_out on
+Counts = bytes  # words out and in, messages out and in, as `log.pack_counts` makes it
 # A superstep of a climb (collectives/small_climbs.py): who hears this processor, who it hears from, these and itself,
 # counts.
 Turn = tuple[list[int], list[int], list[int], Counts]
-Read = Callable[[int, int], tuple[Any, int]]  # of a processor's record, where it begins
+Read = Callable[[int, int], tuple[Any, float]]  # of a processor's record, where it begins
 
 
 class Shown:
@@ -133,14 +134,14 @@ class Shown:
         assert tracer is not None
         tracer.shown(name, dests, words)
 
-    def sync(self, name: str, label: float, signature: int, at: int, counts: Sequence[float]) -> None:
+    def sync(self, name: str, label: float, signature: int, at: int, counts: Counts) -> None:
         """End a superstep, once this processor's record is written.
 
         Args:
             name, label: label it where the program has no label; see `label`.
             signature: with which all records are to begin.
             at: where this one begins, in bytes.
-            counts: of this processor, as `Counts`.
+            counts: of this processor.
         """
         # Time counts here: it is what a collective of a number takes.
         engine = self._engine
@@ -159,15 +160,15 @@ class Shown:
                 account.left = leave = clock()
                 row = log.end
                 # As `SuperstepEngine.sync` writes it.
-                pack_row(
+                pack_counted_row(
                     log.memory,
                     8 * row,
                     account.label_number or label,
                     account.work,
                     enter - left,
                     leave - left,
-                    *counts,
-                    BY_RECORD,
+                    counts,
+                    _WAY,
                 )
                 account.work = 0.0
                 log.end = row = row + COLUMNS
@@ -183,14 +184,14 @@ class Shown:
         self._go_on(name, arrival, enter, sent, counts, self._differs(name, place, signature))
 
     def hear(self, name: str, label: float, signature: int, at: int, read: Callable[[int], tuple[Any, Counts]]) -> Any:
-        """`sync` of a processor that does not know whether the others show anything, and has nothing to say.
+        """`sync` of a processor that does not know whether the others show anything.
 
         Args:
             name, label, signature, at: as of `sync`.
             read: of the records at that place, what is wanted of them, and what this processor counts.
 
         Returns:
-            What was read; `NOT_SHOWN` where they do not: then what came is `heard`.
+            What was read; `NOT_SHOWN` where one does not: then what came is `heard`, or `swap` goes on.
         """
         engine = self._engine
         account = engine.account
@@ -215,15 +216,15 @@ class Shown:
                 log, left = account.log, account.left
                 account.left = leave
                 row = log.end
-                pack_row(
+                pack_counted_row(
                     log.memory,
                     8 * row,
                     account.label_number or label,
                     account.work,
                     enter - left,
                     leave - left,
-                    *counts,
-                    BY_RECORD,
+                    counts,
+                    _WAY,
                 )
                 account.work = 0.0
                 log.end = row = row + COLUMNS
@@ -279,21 +280,14 @@ class Shown:
         return ride.finish()
 
     def swap(
-        self,
-        name: str,
-        label: float,
-        signature: int,
-        at: int,
-        sent: tuple[int, int],
-        expected: Sequence[int],
-        read: Read,
-    ) -> list[Letter]:
-        """End a superstep in which some have something for some others, and this one shows it in its record.
+        self, name: str, signature: int, at: int, sent: tuple[int, int], expected: Sequence[int], read: Read
+    ) -> list[Any]:
+        """The end of a superstep in which this processor shows what it has, and some others send it (`trade`).
 
-        Others may send theirs by `trade`.
+        `hear` has found that not all show theirs.
 
         Args:
-            name, label, signature, at: as of `sync`.
+            name, signature, at: as of `hear`.
             sent: what this processor's record counts, words and messages.
             expected: the processors that one message each comes from, in order.
             read: what such a processor shows to this one, as it would be sent, and its words.
@@ -301,35 +295,11 @@ class Shown:
         Returns:
             What they have, in that order; arrays are read-only views, until the next sync.
         """
-        engine = self._engine
-        place = at >> 3
-        try:
-            arrival: Arrival | None
-            enter, riding = clock(), NOTHING
-            if engine.rides.riding:
-                parcels, riding = engine.pack_rides()
-                arrival = self._show(RIDES, parcels) or QUIET
-            else:
-                arrival = self._show(RIDES)
-            if arrival is None:
-                for words in self._theirs:
-                    if words[place] != signature:
-                        engine.agreement.differ(self._differs(name, place, signature))
-                leave = clock()  # reading is the computing of what follows, as in `sync`
-                got, found = 0, []
-                for source in expected:
-                    payload, size = read(source, at)
-                    got += size
-                    found.append(new_tuple(Letter, (source, None, payload)))
-                sent_here = sent[0], sent[1], 0, BY_RECORD
-                engine.account.note_own(label, enter, leave, sent_here, (got, len(expected), 0, 0))
-                return found
-        except BaseException as error:
-            self._leave(error, name)
-            raise
-        engine.rides.count(name, sent[0])
-        sent_in_all = riding[0] + sent[0], riding[1] + sent[1], 0, riding[3] | BY_RECORD
-        return self._ride_on(name, signature, at, arrival, enter, sent_in_all, expected, read)
+        arrival, seconds, riding = self._came
+        words, messages = sent
+        self._engine.rides.count(name, words)
+        sent_in_all = riding[0] + words, riding[1] + messages, 0, riding[3] | BY_RECORD
+        return self._ride_on(name, signature, at, arrival, seconds, sent_in_all, expected, read)
 
     def trade(
         self,
@@ -340,11 +310,16 @@ class Shown:
         sends: Sequence[tuple[int, Any]],
         expected: Sequence[int],
         read: Read,
-    ) -> list[Letter]:
-        """`swap` of a processor that has more than its record has room for, and sends it.
+    ) -> list[Any]:
+        """End a superstep in which some have something for others, and this one sends it: a record has no room.
 
         Args:
+            name, signature, at, expected, read: as of `swap`.
+            label: as of `sync`.
             sends: destinations, other processors, and payloads as of `BSP.send`.
+
+        Returns:
+            As `swap`.
         """
         engine = self._engine
         rides = engine.rides
@@ -360,12 +335,12 @@ class Shown:
             got = _letters(arrival, came) if engine.group_rides is None and not rides.riding else None
             if got is not None and [one[0] for one in came] == expected and all(one[1] == signature for one in came):
                 engine.account.note_own(label, enter, clock(), sent, got)
-                return [new_tuple(Letter, (source, None, payload)) for source, _, payload in came]
+                return [payload for _, _, payload in came]
         except BaseException as error:
             self._leave(error, name)
             raise
         rides.count(name, words)
-        return self._ride_on(name, signature, at, arrival, enter, sent, expected, read)
+        return self._ride_on(name, signature, at, arrival, enter - engine.account.left, sent, expected, read)
 
     def _ride_on(
         self,
@@ -373,11 +348,11 @@ class Shown:
         signature: int,
         at: int,
         arrival: Arrival,
-        enter: float,
+        seconds: float,
         sent: Counted,
         expected: Sequence[int],
         read: Read,
-    ) -> list[Letter]:
+    ) -> list[Any]:
         """The end of `swap` and `trade` where some show and others send, something rides too, or calls differ."""
         engine = self._engine
         rides = engine.rides
@@ -386,18 +361,18 @@ class Shown:
         ride.advance()
         ride.streams.append(stream)
         rides.riding.append(ride)
-        words, letters = 0, []
+        words, letters = 0.0, []
         for source in expected:
             if self.words[source][at >> 3] == signature:
                 payload, size = read(source, at)
                 words += size
                 letters.append(Letter(source, None, payload))
-        engine.take_rides(name, arrival, enter - engine.account.left, sent, (words, len(letters), 0, 0))
+        engine.take_rides(name, arrival, seconds, sent, (int(words), len(letters), 0, 0))
         letters = sorted(letters + ride.value, key=letter_source)
         if (sources := [letter.source for letter in letters]) != expected:
             odd = sorted(set(expected).symmetric_difference(sources)) or sources
             engine.agreement.differ(f"{name}: processor {odd[0]} is in another call than processor {engine.pid}")
-        return letters
+        return [letter.payload for letter in letters]
 
     def label(self, name: str) -> float:
         """The number of a label in the ledger."""
@@ -412,7 +387,7 @@ class Shown:
         return ""
 
     def _go_on(
-        self, name: str, arrival: Arrival, enter: float, sent: Counted, counts: Sequence[float], differs: str = ""
+        self, name: str, arrival: Arrival, enter: float, sent: Counted, counts: Counts, differs: str = ""
     ) -> bool:
         """End a superstep in which something rides too, here or elsewhere; returns what `sync_rides` does.
 
@@ -422,7 +397,7 @@ class Shown:
             differs: see `SuperstepEngine.take_rides`.
         """
         engine = self._engine
-        words_out, words_in, messages_out, messages_in, *_ = map(int, counts)
+        words_out, words_in, messages_out, messages_in = map(int, unpack_counts(counts))
         engine.rides.count(name, words_out)
         seconds = enter - engine.account.left
         sent = sent[0] + words_out, sent[1] + messages_out, 0, sent[3] | BY_RECORD
