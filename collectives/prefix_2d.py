@@ -277,7 +277,7 @@ def climbed_before(call: Call, trees: Sequence[Step], total: Any, op: Operator, 
     pid, before = call.bsp.pid, None
     bare = isinstance(total, np.ndarray) and total.ndim == 0
 
-    def made(function: Callable[[], Any]) -> Any:
+    def combined(function: Callable[[], Any]) -> Any:
         found = call.own(function, "op")
         # numpy's operators make numbers of arrays without axes, and a number is one word, whatever its dtype.
         return np.array(found) if bare and isinstance(found, np.generic) else found
@@ -291,12 +291,12 @@ def climbed_before(call: Call, trees: Sequence[Step], total: Any, op: Operator, 
         if not letters:
             continue
         came = [unpacked(letter.payload) for letter in letters]
-        ahead = made(partial(reduce, op, came))
+        ahead = combined(partial(reduce, op, came))
         rising = step is not trees[-1]  # behind the last level nobody needs the inclusive sum
         call.bsp.work((len(came) - 1 + rising + (before is not None)) * words)
         if rising:
-            total = own_result(made(partial(op, ahead, total)))
-        before = own_result(ahead if before is None else made(partial(op, ahead, before)))
+            total = own_result(combined(partial(op, ahead, total)))
+        before = own_result(ahead if before is None else combined(partial(op, ahead, before)))
     return before
 
 

@@ -204,14 +204,14 @@ def _defined(classes: Classes) -> Iterator[None]:
     imports, are empty where they are not found.
     """
     before: list[tuple[ModuleType, str, Any]] = []
-    made: list[str] = []
+    modules: list[str] = []
     try:
         for (name, attribute), one in classes.items():
             *packages, whole = accumulate(name.split("."), "{}.{}".format)
             missing = [package for package in packages if not _importable(package)]
             for absent in (*missing, *(() if whole in sys.modules else (whole,))):
                 sys.modules[absent] = ModuleType(absent)
-                made.append(absent)
+                modules.append(absent)
             module = sys.modules[whole]
             before.append((module, attribute, vars(module).get(attribute, _ABSENT)))
             setattr(module, attribute, one)
@@ -222,7 +222,7 @@ def _defined(classes: Classes) -> Iterator[None]:
                 vars(module).pop(attribute, None)
             else:
                 setattr(module, attribute, known)
-        for name in made:
+        for name in modules:
             sys.modules.pop(name, None)
 
 
