@@ -183,6 +183,8 @@ def test_a_call_like_the_one_before_takes_few_steps(spmd: Spmd, name: str) -> No
         pytest.skip("nothing is shown, or to more than one")
 
     def main(bsp: pybsp.BSP) -> list[str]:
+        if bsp._superstep.shown is None:
+            return []
         call, _ = STEPS[name]
         prepared = call(bsp)
         for _ in range(3):  # records have two places

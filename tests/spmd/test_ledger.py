@@ -81,7 +81,7 @@ def test_a_message_counts_the_words_of_its_data_and_its_tag_none(spmd: Spmd, pay
 def test_the_supersteps_of_a_host_add_up_to_the_time_that_went_by(spmd: Spmd) -> None:
     """Also where one processor is late in every other superstep, which by its own time would count twice."""
 
-    def main(bsp: pybsp.BSP) -> tuple[list[float], list[float], list[float]]:
+    def main(bsp: pybsp.BSP) -> tuple[list[float], list[float], list[float], bool]:
         x = bsp.array(1)
         bsp.sync()
         many = 20000 if bsp.pid == 0 else 0  # which the last processor adds up while the first goes on
@@ -98,11 +98,13 @@ def test_the_supersteps_of_a_host_add_up_to_the_time_that_went_by(spmd: Spmd) ->
         bsp.sync()
         clocks.append(time.perf_counter())
         records = list(bsp.ledger)[before:]
-        return clocks, [record.measured for record in records], [record.exchange for record in records]
+        one_clock = bsp._superstep.transport.one_clock  # not without shared memory: then names of hosts alone say so
+        return clocks, [record.measured for record in records], [record.exchange for record in records], one_clock
 
-    clocks, measured, exchanges = zip(*spmd(main), strict=True)
+    clocks, measured, exchanges, one_clock = zip(*spmd(main), strict=True)
     assert min(exchanges[0]) >= 0
-    if spmd.mpi:
+    assert len(set(one_clock)) == 1
+    if one_clock[0]:
         earliest, begun, computed, ended = (max(instants) for instants in zip(*clocks, strict=True))
         assert computed - begun <= sum(measured[0]) <= ended - earliest
 
@@ -300,22 +302,29 @@ def test_charged_work_replaces_nothing_that_was_measured(spmd: Spmd) -> None:
     """Processor 0 computes for long and charges little, as does a collective for its own few flop."""
 
     def main(bsp: pybsp.BSP) -> Any:
+        bsp.sync()
+        left = time.perf_counter()
         if bsp.pid == 0:
             time.sleep(0.02)
         bsp.work(1)
+        entering = time.perf_counter()
         bsp.sync()
-        (record,) = bsp.ledger
-        return record
+        return left, entering, bsp.ledger[1]
 
     machine = pybsp.BSPMachine(p=spmd.p, g=1e-9, l=1e-6, r=1e9)
-    for record in spmd(main, machine=machine, **({} if spmd.mpi else {"measure": True})):
+    lefts, enterings, records = zip(
+        *spmd(main, machine=machine, **({} if spmd.mpi else {"measure": True})), strict=True
+    )
+    # On ranks from when the last has left the sync before: if that is late, others have computed long since.
+    least = max(enterings) - max(lefts) if spmd.mpi else 0.02
+    for record in records:
         assert record.charged == 1e-9
-        assert 0.02 <= record.seconds <= record.measured
+        assert least <= record.seconds <= record.measured
         assert record.predicted == record.seconds + 1e-6
-        assert 0.02 / spmd.p <= record.seconds_mean <= record.seconds
+        assert least / spmd.p <= record.seconds_mean <= record.seconds
         assert record.waiting == record.seconds - record.seconds_mean
         assert record.exchange == record.measured - record.seconds
-        assert (record.imbalance > 1) == (spmd.p > 1)
+        assert record.imbalance == 1 if spmd.p == 1 else record.imbalance >= 1
 
 
 def test_totals_are_the_sums_by_label_and_of_all(spmd: Spmd) -> None:
