@@ -56,7 +56,7 @@ class ShownValues:
 
     Attributes:
         most: bytes of a record.
-        words: of all messages that this processor's record stands for.
+        words: of all messages that this processor's record stands for; set by who calls, before `read_all`.
     """
 
     def __init__(self, shown: Shown, dests: list[int], sources: list[int], table: bool) -> None:

@@ -27,6 +27,8 @@ def exchange_ledger(superstep: SuperstepEngine, everybody: bool = True) -> None:
     log, what = superstep.account.log, "asked for bsp.ledger"
     first = log.combined
     log.update_counts()
+    # Before the rounds: what is combined takes the place of own rows, and where processor 0 alone gets it, of its own.
+    begins, start = log.begins(len(log)) if superstep.transport.one_clock else None, first
     while True:
         round_ = shares(first, len(log), superstep.p)
         last = round_[-1][1] if round_ else first
@@ -35,9 +37,11 @@ def exchange_ledger(superstep: SuperstepEngine, everybody: bool = True) -> None:
         rides, kinds = log.fresh_rides(last), log.fresh_kinds(last)
         note = ((labels, rides, kinds), None, None) if superstep.pid == 0 or rides or kinds else None
         tables = [log.table(*share) for share in round_]
-        if superstep.transport.one_clock:
-            begins = np.split(log.begins(last), [end - first for _, end in round_])
-            tables = [np.column_stack(both) for both in zip(tables, begins, strict=False)]
+        if begins is not None:
+            tables = [
+                np.column_stack((table, begins[begin - start : end - start]))
+                for table, (begin, end) in zip(tables, round_, strict=True)
+            ]
         rows = {dest: _parcel(table) for dest, table in enumerate(tables)}
         arrival = superstep.meet(LEDGER, note, rows)
         notes = superstep.settle(arrival, LEDGER, what)

@@ -60,7 +60,7 @@ class Counts:
         self.work += float(rows[:, WORK].sum())
 
 
-Spans = tuple[NDArray[np.float64], NDArray[np.float64]]  # seconds of computing, and in all
+Spans = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]  # seconds, shape (supersteps,) each
 Kinds = dict[int, dict[str, float]]  # flop by kind of work, by row
 Rode = tuple[int, dict[str, int], str]  # what `Log.rode` was given, and in which row
 INDICES = ""  # in the place of a name there: bytes of indices, which count no words
@@ -175,15 +175,26 @@ class Log:
             self._instants.append(instant)
 
     def begins(self, last: int) -> NDArray[np.float64]:
-        """When the supersteps before `last` began that are not combined yet, by this processor's clock."""
+        """When the supersteps before `last` began that are not combined yet, by this processor's clock.
+
+        NaN where that is not known: before what a checkpoint has brought back another process had another clock.
+        """
         measured = [piece[:, MEASURED] for piece in self.pieces(self.combined, last)]
         begins = np.concatenate(([0.0], *measured)).cumsum()[:-1]
         rows = np.array(self._begun) - self.combined
         rows = rows[rows < len(begins)]
-        if len(rows):
-            lies_between = np.array(self._instants)[: len(rows)] - begins[rows]
-            begins[rows[0] :] += np.repeat(lies_between, np.diff(rows, append=len(begins)))
+        lies_between = np.array(self._instants)[: len(rows)] - begins[rows]
+        begins += np.repeat((np.nan, *lies_between), np.diff(rows, prepend=0, append=len(begins)))
         return begins
+
+    def timed(self, first: int, one_clock: bool) -> NDArray[np.float64]:
+        """The rows from `first` on, each with when it began, or NaN, shape (supersteps, COLUMNS + 1): a copy."""
+        rows = self.table(first)
+        begins = np.full(len(rows), np.nan)
+        if one_clock:
+            known = self.begins(len(self))[-len(rows) :] if len(rows) else rows[:0, 0]
+            begins[len(rows) - len(known) :] = known
+        return np.column_stack((rows, begins))
 
     def take_away(self) -> float:
         """Seconds that the superstep that goes on has been in exchanges of parts: they are no longer noted."""
@@ -269,7 +280,7 @@ class Log:
         self._away.clear()
         self.note_away(saved.get("away", 0.0))
         self._kinds, self.kinds = saved.get("kinds", ({}, {}))
-        self._begun, self._instants = array("q"), array("d")  # another process, or host, has another clock
+        self._begun, self._instants = array("q"), array("d")
         for counts in self._counting:
             counts.begin()
 
@@ -348,31 +359,35 @@ class Log:
 def ridden(of_all: Iterable[Rode]) -> dict[int, dict[str, int]]:
     """What rode in some rows on all processors, by the number of the row: words by the name of what did."""
     found: dict[int, dict[str, int]] = {}
-    alone: dict[int, set[str]] = {}  # groups may be in calls of several primitives
+    alone: dict[int, bool] = {}  # of groups, each may be in a call of another primitive
     for row, words, own in of_all:
         total = found.setdefault(row, {})
         for name, count in words.items():
             total[name] = total.get(name, 0) + count
-        if own:
-            alone.setdefault(row, set()).add(own)
-    for row, names in alone.items():
-        if found[row].keys() <= names:
-            del found[row]
-    return found
+        alone[row] = alone.get(row, True) and words.keys() <= {own}
+    return {row: total for row, total in found.items() if not alone[row]}
 
 
 def spans(begins: NDArray[np.float64], seconds: NDArray[np.float64], measured: NDArray[np.float64]) -> Spans:
-    """Computing, and all, of supersteps whose processors have one clock, shape (supersteps,).
+    """What supersteps took whose processors have one clock: computing, all, and the mean of what each computed.
 
     They go from when the last processor has ended the superstep before until the last one has computed, and ended this.
     By the largest of each one's own seconds, who ends one late would count twice: it took long, and then others wait.
+    What one computes before that counts in the exchange before. (Seconds in parts, and between `begin` and `end`, are
+    no computing: with these nobody has computed later than it says.)
 
     Args:
-        begins: when they began on each processor, shape (p, supersteps).
+        begins: when they began on each processor, shape (p, supersteps); NaN where one does not know it: there each
+            one's own seconds count.
         seconds, measured: of computing and in all, on each.
     """
     begin = begins.max(axis=0)
-    return (begins + seconds).max(axis=0) - begin, (begins + measured).max(axis=0) - begin
+    known, computed = np.isfinite(begin), begins + seconds - begin
+    return (
+        np.where(known, computed.max(axis=0), seconds.max(axis=0)),
+        np.where(known, (begins + measured).max(axis=0) - begin, measured.max(axis=0)),
+        np.where(known, np.maximum(computed, 0.0).mean(axis=0), seconds.mean(axis=0)),
+    )
 
 
 def combine(tables: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -397,15 +412,16 @@ def combine(tables: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
         words += other[:, WORDS_OUT]
         seconds += other[:, SECONDS]
         ways |= other[:, WAYS].astype(np.int64)
+    mean = seconds / p
     if of_all[0].shape[1] > COLUMNS:
         clocks = np.stack([table[:, [COLUMNS, SECONDS, MEASURED]].T for table in of_all], axis=1)
-        most[:, SECONDS], most[:, MEASURED] = spans(*clocks)
+        most[:, SECONDS], most[:, MEASURED], mean = spans(*clocks)
     most[:, LABEL], most[:, WAYS] = labels, ways
     messages = np.maximum(most[:, MESSAGES_OUT], most[:, MESSAGES_IN])
     items = np.maximum(most[:, ITEMS_OUT], most[:, ITEMS_IN])
     most[:, MESSAGES], most[:, ITEMS], most[:, WORDS] = messages, items, words
-    # Rounding, and who began early, may not make the mean the larger.
-    most[:, MEAN] = np.minimum(seconds / p, most[:, SECONDS])
+    # Rounding may not make the mean the larger.
+    most[:, MEAN] = np.minimum(mean, most[:, SECONDS])
     return most
 
 

@@ -35,7 +35,7 @@ class Stay(NamedTuple):
 
     superstep: of the whole.
     members: of the part, by their pids among all processors.
-    rows: of the log, shape (supersteps, COLUMNS).
+    rows: of the log, each with when it began, shape (supersteps, COLUMNS + 1); NaN where that is not known.
     combined: how many of them, the first ones, are those of all members.
     """
 
@@ -72,7 +72,7 @@ class Stays:
     def of_saved(cls, saved: Mapping[str, Any]) -> Stays:
         """What was saved."""
         stays = cls()
-        stays.all = [Stay(*one) for one in saved["all"]]
+        stays.all = [Stay(*one)._replace(rows=_with_begins(one[2])) for one in saved["all"]]
         stays.totals = {superstep: PartTotals(*one) for superstep, one in saved["totals"].items()}
         stays._reported = saved["asked"]
         return stays
@@ -90,7 +90,7 @@ def sums(stays: Iterable[Sequence[Stay]], machine: BSPMachine | EBSPMachine, vir
     found: Found = []
     for (superstep, members, _), of_all in together.items():
         done = of_all[0].combined
-        rows = np.concatenate((of_all[0].rows[:done], combine(stay.rows[done:] for stay in of_all)))
+        rows = np.concatenate((of_all[0].rows[:done, :COLUMNS], combine(stay.rows[done:] for stay in of_all)))
         found.append((superstep, members, _totals(rows, resized(machine, len(members)), virtual)))
     return found
 
@@ -155,6 +155,11 @@ def exchange_totals(engine: SuperstepEngine, machine: BSPMachine | EBSPMachine) 
     return stays.totals
 
 
+def _with_begins(rows: Rows) -> Rows:
+    """Rows as a stay has them; in older checkpoints none says when it began."""
+    return rows if rows.shape[1] > COLUMNS else np.column_stack((rows, np.full(len(rows), np.nan)))
+
+
 def _parcel(stays: Sequence[Stay]) -> Parcel:
     """Stays as what is sent: plain data, which counts nothing."""
     described: Any = [(stay.superstep, stay.members, len(stay.rows), stay.combined) for stay in stays]
@@ -165,7 +170,7 @@ def _parcel(stays: Sequence[Stay]) -> Parcel:
 def _stays(parcel: Parcel) -> list[Stay]:
     section, first, found = parcel[REPLIES], 0, []
     data = np.empty(0, np.uint8) if section.data is None else section.data
-    table = data.view(np.float64).reshape(-1, COLUMNS)
+    table = data.view(np.float64).reshape(-1, COLUMNS + 1)
     for superstep, members, rows, combined in section.descriptors:
         found.append(Stay(superstep, tuple(members), table[first : first + rows], combined))
         first += rows

@@ -85,7 +85,7 @@ class Record(NamedTuple):
     work: flop charged by `bsp.work`, maximum over processors.
     seconds: of computing, maximum over processors (virtual processors: work / r, unless measured); that in parts of
         the machine too, whose exchanges are in `exchange` and `exchange_predicted`. Of processors that have one clock,
-        as those of a host, from when the last has ended the superstep before until the last has computed.
+        as those that share memory, from when the last has ended the superstep before until the last has computed.
     messages: that one processor sends or receives, maximum over processors; what a queue sends to one destination is
         one message.
     h_out, h_in: words that one processor sends, and receives, maximum over processors.
@@ -95,7 +95,7 @@ class Record(NamedTuple):
     measured: seconds from the last sync to the end of this one, maximum over processors; of those that have one clock,
         from when the last has ended the former until the last has ended this: then sums are the time that went by.
     items: of queues, that one processor sends or receives, maximum over processors.
-    seconds_mean: of computing, mean over processors.
+    seconds_mean: of computing, mean over processors; of those that have one clock, of what each computes in `seconds`.
     exchange_predicted: seconds that the exchange takes by the machine in force: g*h + l, and what messages and items
         cost; of Valiant's cost, what it takes beyond computing.
     charged: seconds that `work` takes by the machine's r, and by its rates of some kinds; 0 where none was charged.
@@ -139,7 +139,7 @@ class Record(NamedTuple):
 
     @property
     def exchange(self) -> float:
-        """Seconds of the exchange as measured: those of the superstep, less the largest computing."""
+        """Seconds of the exchange as measured: those of the superstep, less those of computing."""
         return self.measured - self.seconds
 
     @property
@@ -149,7 +149,7 @@ class Record(NamedTuple):
 
     @property
     def imbalance(self) -> float:
-        """The largest computing over the mean: 1 where all compute alike."""
+        """Computing over its mean: 1 where all compute alike."""
         return self.seconds / self.seconds_mean if self.seconds_mean else 1.0
 
     def to_dict(self) -> dict[str, Any]:

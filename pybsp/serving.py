@@ -200,8 +200,8 @@ def _defined(classes: Classes) -> Iterator[None]:
     """In this block classes of a notebook, of a script, or of a module of tests, which have come by value, are in
     modules of the same names: pickles of messages look for them there.
 
-    A module that is not loaded is one that has these classes alone, until the block ends; its packages, which pickle
-    imports, are empty where they are not found.
+    A module that is not loaded is one that has these classes, until the block ends, and is imported where more of it is
+    asked for; its packages, which pickle imports, are empty where they are not found.
     """
     before: list[tuple[ModuleType, str, Any]] = []
     modules: list[str] = []
@@ -210,7 +210,7 @@ def _defined(classes: Classes) -> Iterator[None]:
             *packages, whole = accumulate(name.split("."), "{}.{}".format)
             missing = [package for package in packages if not _importable(package)]
             for absent in (*missing, *(() if whole in sys.modules else (whole,))):
-                sys.modules[absent] = ModuleType(absent)
+                sys.modules[absent] = _stand_in(absent)
                 modules.append(absent)
             module = sys.modules[whole]
             before.append((module, attribute, vars(module).get(attribute, _ABSENT)))
@@ -224,6 +224,30 @@ def _defined(classes: Classes) -> Iterator[None]:
                 setattr(module, attribute, known)
         for name in modules:
             sys.modules.pop(name, None)
+
+
+def _stand_in(name: str) -> ModuleType:
+    """A module of that name: what nobody has put there it looks for in the real one, where that can be imported."""
+    module = ModuleType(name)
+
+    def look_up(attribute: str) -> Any:
+        missing = AttributeError(f"module {name!r} has no attribute {attribute!r}", name=attribute, obj=module)
+        if attribute.startswith("__") or vars(module).pop("__getattr__", None) is None:
+            raise missing
+        del sys.modules[name]
+        try:
+            there = vars(import_module(name))
+        except ImportError:
+            raise missing from None
+        finally:
+            sys.modules[name] = module
+        vars(module).update((known, one) for known, one in there.items() if known not in vars(module))
+        if attribute not in there:
+            raise missing
+        return there[attribute]
+
+    vars(module)["__getattr__"] = look_up
+    return module
 
 
 def _importable(name: str) -> bool:

@@ -191,7 +191,8 @@ class Shown:
             read: of the records at that place, what is wanted of them, and what this processor counts.
 
         Returns:
-            What was read; `NOT_SHOWN` where one does not: then what came is `heard`, or `swap` goes on.
+            What was read, which is the computing of what follows, and may be views of records until the next sync;
+            `NOT_SHOWN` where one does not show anything: then what came is `heard`, or `swap` goes on.
         """
         engine = self._engine
         account = engine.account

@@ -70,6 +70,7 @@ class Tracer:
         self.collectives: dict[int, str] = {}
         self._engine, self._account, self._pid = engine, engine.account, engine.pid
         self.log = self._account.log = OwnLog()
+        self.log.begin_at(self._account.left)
         self.words = self.log.words
         engine.tracer = self
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pybsp.log import COLUMNS, MEAN, MEASURED, SECONDS, Log, combine, spans
+from pybsp.account import Account
+from pybsp.log import COLUMNS, MEAN, MEASURED, SECONDS, Log, combine, ridden, spans
+from pybsp.trace import Tracer
 
 
 def noted(*supersteps: tuple[float, float], began: float = 0.0) -> Log:
@@ -36,7 +41,7 @@ def test_computing_goes_from_the_last_end_to_the_last_entry() -> None:
     rows = combined(noted((1, 10), (6, 8)), noted((1, 13), (1, 5)))
     assert rows[:, SECONDS].tolist() == [1, 3]
     assert rows[:, MEASURED].tolist() == [13, 5]
-    assert rows[:, MEAN].tolist() == [1, 3]  # no longer than the longest
+    assert rows[:, MEAN].tolist() == [1, 2]  # of 3 and 1 s
 
 
 def test_who_begins_late_is_waited_for() -> None:
@@ -71,15 +76,38 @@ def test_rows_of_a_run_that_goes_on_have_no_clock_but_what_comes_then_has() -> N
     resumed.resume(noted((1, 10), (1, 3), began=5.0).as_saved())
     resumed.begin_at(90.0)
     resumed.note(0.0, 0.0, 1.0, 7.0, 0, 0, 0, 0, 0, 0, 0)
-    assert resumed.begins(3).tolist() == [0, 10, 90]
+    assert np.array_equal(resumed.begins(3), [np.nan, np.nan, 90], equal_nan=True)
+    assert np.array_equal(resumed.timed(1, True)[:, COLUMNS], [np.nan, 90], equal_nan=True)
+    assert np.isnan(resumed.timed(1, False)[:, COLUMNS]).all()
+    rows = combined(resumed, noted((4, 12), (5, 6), (2, 9), began=80.0))
+    assert rows[:, MEASURED].tolist() == [12, 6, 9]  # each one's own, and from 98 to 107
+    assert rows[:, SECONDS].tolist() == [4, 5, 2]
     resumed.put([np.full((1, COLUMNS), 9.0)])
-    assert resumed.begins(3).tolist() == [10, 90]
+    assert np.array_equal(resumed.begins(3), [np.nan, 90], equal_nan=True)
+    assert resumed.timed(0, True)[:, COLUMNS].tolist()[2] == 90
 
 
 def test_spans_of_processors_that_begin_together_are_the_largest() -> None:
     rng = np.random.default_rng(0)
     seconds = rng.random((3, 5))
     measured = seconds.max(axis=0) + rng.random((3, 5))
-    computing, whole = spans(np.zeros((3, 5)), seconds, measured)
-    assert (computing == seconds.max(axis=0)).all()
-    assert (whole == measured.max(axis=0)).all()
+    for begins in np.zeros((3, 5)), np.full((3, 5), np.nan):
+        computing, whole, mean = spans(begins, seconds, measured)
+        assert (computing == seconds.max(axis=0)).all()
+        assert (whole == measured.max(axis=0)).all()
+        assert (mean == seconds.mean(axis=0)).all()
+
+
+def test_the_log_of_a_trace_begins_when_the_program_does() -> None:
+    account = Account(SimpleNamespace(time=lambda: 0.0))
+    engine: Any = SimpleNamespace(account=account, pid=0)
+    Tracer(engine)
+    account.log.note(0.0, 0.0, 1.0, 2.0, 0, 0, 0, 0, 0, 0, 0)
+    assert account.log.begins(1).tolist() == [account.left]
+
+
+def test_what_rides_beside_a_call_of_another_group_is_said() -> None:
+    assert ridden([(0, {"prefix": 4}, "prefix"), (0, {"allreduce": 4}, "allreduce"), (0, {}, "prefix")]) == {}
+    beside = [(0, {"prefix": 4}, "prefix"), (0, {"allreduce": 4, "prefix": 7}, "allreduce")]
+    assert ridden(beside) == {0: {"prefix": 11, "allreduce": 4}}
+    assert ridden([(1, {"prefix": 4}, "")]) == {1: {"prefix": 4}}

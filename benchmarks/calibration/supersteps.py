@@ -228,8 +228,9 @@ class Bench:
         self._stamps(after, count, rounds, before)
         noted = self._together(self._noted.ravel().tolist()).reshape(self.bsp.p, -1, 3)
         begins, *own = np.moveaxis(noted, 2, 0)
-        one_clock = self.bsp._superstep.transport.one_clock
-        computed, measured = spans(begins, *own) if one_clock else (of_each.max(axis=0) for of_each in own)
+        if not self.bsp._superstep.transport.one_clock:
+            begins[:] = np.nan
+        computed, measured, _ = spans(begins, *own)
         alone, repeats = point._replace(where=EXCHANGE), rounds * len(operations)
         samples = (measured - computed).reshape(count, -1).mean(axis=1).tolist()
         return [Sample(alone, self.launch, batch, repeats, seconds, at) for seconds in samples]

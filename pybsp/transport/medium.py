@@ -345,6 +345,7 @@ class MPITransport(ABC):
 
     @property
     def one_clock(self) -> bool:
+        # Who shares memory has the same system's clock; hosts may have the same name and different ones.
         return len(set(self.nodes)) == 1
 
     def time(self) -> float:

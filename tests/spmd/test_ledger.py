@@ -16,7 +16,8 @@ import pytest
 
 import pybsp
 from pybsp import collectives
-from pybsp.log import shares
+from pybsp.combining import exchange_ledger
+from pybsp.log import MEASURED, SECONDS, shares
 from pybsp.ways import named
 from tests.conftest import Spmd
 
@@ -107,6 +108,56 @@ def test_the_supersteps_of_a_host_add_up_to_the_time_that_went_by(spmd: Spmd) ->
     if one_clock[0]:
         earliest, begun, computed, ended = (max(instants) for instants in zip(*clocks, strict=True))
         assert computed - begun <= sum(measured[0]) <= ended - earliest
+
+
+@pytest.mark.parametrize("everybody", [True, False])
+def test_computing_is_by_the_clock_of_all_in_every_round_of_a_ledger(
+    spmd: Spmd, everybody: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last processor computes; what the others note of it is all in the rows of the same superstep."""
+    monkeypatch.setattr(pybsp.log, "_GATHERED", 4 * spmd.p)  # rows of a round: 4 on each
+
+    def main(bsp: pybsp.BSP) -> Any:
+        lefts, enterings = [], []
+        for _ in range(5 * bsp.p + 2):
+            bsp.sync()
+            lefts.append(time.perf_counter())
+            while bsp.pid == bsp.p - 1 and time.perf_counter() < lefts[-1] + 1e-3:
+                pass
+            enterings.append(time.perf_counter())
+        bsp.sync()
+        exchange_ledger(bsp._superstep, everybody)
+        log = bsp._superstep.account.log
+        rows = log.table(1)[:, [SECONDS, MEASURED]] if everybody or bsp.pid == 0 else None
+        return lefts, enterings, rows
+
+    lefts, enterings, rows = zip(*spmd(main), strict=True)
+    for of_one in rows if everybody else rows[:1]:
+        if spmd.mpi:
+            assert (of_one[:, 0] >= np.max(enterings, axis=0) - np.max(lefts, axis=0)).all()
+        assert (of_one[:, 1] >= of_one[:, 0]).all()
+
+
+def test_what_parts_took_is_within_the_superstep_that_they_are_in(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        with bsp.split(0) as part:
+            assert part is not None
+            x = part.array(1)
+            part.sync()
+            many = 20000 if part.pid == 0 else 0  # which the last processor adds up while the first goes on
+            pattern = x.pattern(np.full(many, part.p - 1), np.zeros(many, np.int64))
+            part.sync()
+            for number in range(30):
+                if number % 2:
+                    pattern.put(np.ones(many), np.add)
+                part.sync()
+        bsp.sync()
+        return bsp.ledger[-1], bsp._superstep.transport.one_clock
+
+    record, one_clock = spmd(main)[0]
+    assert record.parts.supersteps == 32
+    if one_clock:
+        assert record.parts.measured <= record.measured
 
 
 def test_what_is_sent_to_oneself_counts_nothing(spmd: Spmd) -> None:
