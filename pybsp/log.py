@@ -364,7 +364,7 @@ def ridden(of_all: Iterable[Rode]) -> dict[int, dict[str, int]]:
         total = found.setdefault(row, {})
         for name, count in words.items():
             total[name] = total.get(name, 0) + count
-        alone[row] = alone.get(row, True) and words.keys() <= {own}
+        alone[row] = alone.get(row, True) and words.keys() <= ({own} if own else set())
     return {row: total for row, total in found.items() if not alone[row]}
 
 

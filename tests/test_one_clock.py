@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pybsp.account import Account
-from pybsp.log import COLUMNS, MEAN, MEASURED, SECONDS, Log, combine, ridden, spans
+from pybsp.log import COLUMNS, INDICES, MEAN, MEASURED, SECONDS, Log, combine, ridden, spans
 from pybsp.trace import Tracer
 
 
@@ -110,4 +110,4 @@ def test_what_rides_beside_a_call_of_another_group_is_said() -> None:
     assert ridden([(0, {"prefix": 4}, "prefix"), (0, {"allreduce": 4}, "allreduce"), (0, {}, "prefix")]) == {}
     beside = [(0, {"prefix": 4}, "prefix"), (0, {"allreduce": 4, "prefix": 7}, "allreduce")]
     assert ridden(beside) == {0: {"prefix": 11, "allreduce": 4}}
-    assert ridden([(1, {"prefix": 4}, "")]) == {1: {"prefix": 4}}
+    assert ridden([(1, {"prefix": 4}, ""), (2, {INDICES: 8}, "")]) == {1: {"prefix": 4}, 2: {INDICES: 8}}
