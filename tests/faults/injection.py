@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import pybsp
 
 ROOT = str(Path(pybsp.__file__).resolve().parent.parent) + "/"  # of pybsp, and of the folders that it links to
-BEFORE = 3  # lines of `run` before its `try`
+RUN = "pybsp/session.py"  # where runs begin
+BEFORE = 3  # of its lines are before their `try`
 OURS = ("pybsp/", "collectives/", "routing/")
 
 
@@ -81,9 +82,11 @@ class Tracer:
         Not the first lines of all, where `run` has not begun yet: what is raised there is the program's own, before a
         run that the others begin.
         """
+        visited = list(self.visits.items())
+        begin = next((number for number, ((file, _), _) in enumerate(visited) if file == RUN), 0)
         return [
             Point(file, line, visit)
-            for (file, line), visits in sorted(list(self.visits.items())[BEFORE:])
+            for (file, line), visits in sorted(visited[begin + BEFORE :])
             for visit in range(1, min(visits, most) + 1)
         ]
 

@@ -189,19 +189,21 @@ def test_a_call_like_the_one_before_takes_few_steps(spmd: Spmd, name: str) -> No
         prepared = call(bsp)
         for _ in range(3):  # records have two places
             prepared()
-        steps: list[str] = []
+        found: list[list[str]] = []
 
         def note(frame: Any, event: str, _: Any) -> None:
             if event == "call" and f"{os.sep}transport{os.sep}" not in frame.f_code.co_filename:
-                steps.append(frame.f_code.co_qualname if sys.version_info >= (3, 11) else frame.f_code.co_name)
+                found[-1].append(frame.f_code.co_qualname if sys.version_info >= (3, 11) else frame.f_code.co_name)
 
         before = sys.getprofile()
-        sys.setprofile(note)
-        try:
-            prepared()
-        finally:
-            sys.setprofile(before)
-        return steps
+        for _ in range(5):  # now and then memory is given back meanwhile
+            found.append([])
+            sys.setprofile(note)
+            try:
+                prepared()
+            finally:
+                sys.setprofile(before)
+        return min(found, key=len)
 
     for steps in spmd(main):
         assert len(steps) <= STEPS[name][1], steps
