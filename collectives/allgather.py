@@ -37,11 +37,9 @@ def _small(bsp: BSP, value: Any) -> Any:
     exchange = bsp.prepared.get(name) or exchange_of(bsp, name, name, {}, plan(bsp.p), argument="value")
     value = own_argument(value)
     came = exchange(value)
-    if came is NOT_SMALL:
-        return came
-    found = owned(came)
-    found.insert(bsp.pid, value)
-    return found
+    if came is not NOT_SMALL:
+        owned(came).insert(bsp.pid, value)
+    return came
 
 
 @primitive(cost, plan, _small)

@@ -38,11 +38,9 @@ def _small(bsp: BSP, values: Any) -> Any:
     values = one_for_each(name, values, bsp.p)
     own = own_argument(values[bsp.pid])
     came = exchange(values)
-    if came is NOT_SMALL:
-        return came
-    found = owned(came)
-    found.insert(bsp.pid, own)
-    return found
+    if came is not NOT_SMALL:
+        owned(came).insert(bsp.pid, own)
+    return came
 
 
 @primitive(cost, plan, _small)

@@ -192,8 +192,8 @@ class Log:
         rows = self.table(first)
         begins = np.full(len(rows), np.nan)
         if one_clock:
-            known = self.begins(len(self))[-len(rows) :] if len(rows) else rows[:0, 0]
-            begins[len(rows) - len(known) :] = known
+            known = max(first, self.combined)
+            begins[known - first :] = self.begins(len(self))[known - self.combined :]
         return np.column_stack((rows, begins))
 
     def take_away(self) -> float:

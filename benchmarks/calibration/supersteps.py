@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 import pybsp
 from pybsp import collectives
 from pybsp.errors import UsageError
-from pybsp.log import MEASURED, SECONDS, spans
+from pybsp.log import COLUMNS, MEASURED, SECONDS, spans
 
 from . import patterns
 from .patterns import WORD
@@ -227,10 +227,7 @@ class Bench:
         after = [self._after(point.delay, one) for one in operations] if point.delay else list(operations)
         self._stamps(after, count, rounds, before)
         noted = self._together(self._noted.ravel().tolist()).reshape(self.bsp.p, -1, 3)
-        begins, *own = np.moveaxis(noted, 2, 0)
-        if not self.bsp._superstep.transport.one_clock:
-            begins[:] = np.nan
-        computed, measured, _ = spans(begins, *own)
+        computed, measured, _ = spans(*np.moveaxis(noted, 2, 0))
         alone, repeats = point._replace(where=EXCHANGE), rounds * len(operations)
         samples = (measured - computed).reshape(count, -1).mean(axis=1).tolist()
         return [Sample(alone, self.launch, batch, repeats, seconds, at) for seconds in samples]
@@ -280,8 +277,8 @@ class Bench:
                 for operation in sample:
                     operation(machine)
                 stamps.append(clock())
-            begins = log.begins(len(log))[first - log.combined :]
-            self._noted = np.column_stack((begins, log.table(first)[:, [SECONDS, MEASURED]]))
+            one_clock = machine._superstep.transport.one_clock
+            self._noted = log.timed(first, one_clock)[:, [COLUMNS, SECONDS, MEASURED]]
         return stamps
 
     @contextmanager
