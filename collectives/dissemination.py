@@ -62,17 +62,6 @@ class Envelope(NamedTuple):
         return array.reshape(-1).view(np.uint8), array
 
 
-def whole(payload: Any, note: Any, p: int) -> Any:
-    """The array that a message brings whole to all p processors in this one superstep; None: it does something else."""
-    if type(note) is not str:
-        return None
-    envelope = Envelope.read(note)
-    if envelope.how != TREES or envelope.by < p or type(envelope.descriptor) is not tuple:
-        return None
-    dtype, shape = envelope.descriptor
-    return payload.view(dtype).reshape(shape)
-
-
 class Copy:
     """A processor's copy of the value: the root's is whole, another one's is what has come, and room for the rest.
 

@@ -15,7 +15,7 @@ from ..shown import Shown
 # A record: the signature of the call, what it is, and the data.
 HEAD, FLOATS, INTS = Struct("=qq"), Struct("=qqd"), Struct("=qqq")
 # What it is; how many bytes a pickle, a description or bytes have is in the higher bits.
-NOTHING, FLOAT, FLOAT64, INT, INT64, ARRAY, PICKLE, DESCRIBED, BYTES = range(9)
+NOTHING, FLOAT, FLOAT64, INT, INT64, ARRAY, PICKLE, DESCRIBED, BYTES, PIPED = range(10)
 KIND_BITS, KIND_MASK = 4, 15
 NUMBERS = frozenset({float, int, np.float64, np.int64})  # most of those that `is_number` knows
 ALIGN = 16  # bytes, of an array in a record
@@ -24,6 +24,8 @@ ALIGN = 16  # bytes, of an array in a record
 FORMS = [Struct(f"=7sB{axes}q{8 * (axes + 1) % 16}x") for axes in range(9)]
 AXES = 7  # the byte in which that number is
 DESCRIPTION = {form.size: Struct(f"=qq{form.size}s") for form in FORMS}  # a head, and what describes an array
+# Of an array that goes through a pipe: a head, where that is, how many bytes have been in it, what describes the array.
+PIPED_HEAD, READY = Struct("=qqqq"), 24
 SHAPES = 1024  # that are remembered
 INT_END = 1 << 63
 

@@ -1,21 +1,21 @@
-"""Small values that go from one processor to all, where all meet on one board: the root shows its own, all read it.
+"""Values that go from one processor to all, where all meet on one board: the root shows its own, all read it.
 
 As in small_climbs.py, what depends on the arguments alone is worked out once.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..bsp import BSP
 from ..log import pack_counts
 from ..rides import Supersteps
-from ..shown import NOT_SHOWN, Counts, Shown
-from .dissemination import whole
-from .primitive import NOT_SMALL, is_number, own_argument, packed, placed
+from ..shown import ELSEWHERE, NOT_SHOWN, Counts, Shown
+from .primitive import NOT_SMALL, is_number, own_argument, packed, placed, room
 from .record_layouts import (
     AXES,
     DESCRIBED,
@@ -28,6 +28,9 @@ from .record_layouts import (
     KIND_MASK,
     NOTHING,
     PICKLE,
+    PIPED,
+    PIPED_HEAD,
+    READY,
     SHAPES,
     Array,
     read,
@@ -35,11 +38,24 @@ from .record_layouts import (
 )
 from .small_climbs import Climb, to_the_end
 
+
+class Piped(NamedTuple):
+    """An array that comes through a pipe: where that is, its shape and dtype."""
+
+    place: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
 Flat = Callable[[int, bool], bool]  # whether so many words go to all in one superstep, of an array or pickle or not
 
 
 def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], flat: Flat) -> Climb:
-    """A broadcast of what fits into a record, on the root: everything but its value; it may be `NOT_SMALL`."""
+    """A broadcast in one superstep, on the root: everything but its value; it may be `NOT_SMALL`.
+
+    An array that does not fit into a record goes through a pipe: the others copy a piece of it while the root copies
+    the next.
+    """
     base, label = shown.signature(name, agreed), shown.label(name)
     most, out = shown.most - HEAD.size, float(bsp.p - 1)
     pack, places, mine, parity, begin, sync = (
@@ -52,8 +68,8 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
     )
     traced, others = shown.traced, shown.others
     of_number = pack_counts(out, 0.0, out, 0.0) if flat(1, False) else None
-    # Of arrays by dtype and shape: their description, places by parity from the second time on, and counts; None: not
-    # in one superstep.
+    # Of arrays by dtype and shape: their description, places by parity from the second time on, and counts; of those
+    # that go through a pipe, their description; None: not in one superstep.
     arrays: dict[Any, Any] = {}
 
     def spread(value: Any, _: Array | None = None) -> Any:
@@ -82,6 +98,8 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
             if len(arrays) >= SHAPES:
                 arrays.clear()
             found = arrays[key] = described(value)
+        if type(found) is bytes:
+            return of_long_array(value, found)
         if found is None or (sign := begin(name, agreed, base)) < 0:
             return NOT_SMALL
         if traced:
@@ -101,13 +119,28 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         sync(name, label, sign, at, counts)
         return value if value.flags.writeable else value.copy()
 
-    def described(value: Array) -> tuple[bytes, None, Counts] | None:
+    def of_long_array(value: Array, text: bytes) -> Any:
+        place = shown.pipe() if shown.ready else ELSEWHERE
+        if place == ELSEWHERE or (sign := begin(name, agreed, base)) < 0:
+            return NOT_SMALL
+        at, words = places[parity()], (value.nbytes + 7) >> 3
+        PIPED_HEAD.pack_into(mine, at, sign, PIPED | len(text) << KIND_BITS, place, 0)
+        mine[at + PIPED_HEAD.size : at + PIPED_HEAD.size + len(text)] = text
+        sync(name, label, sign, at, pack_counts(words * out, 0.0, out, 0.0))
+        # Copies more than once only where the array is not contiguous.
+        data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+        shown.send_through(name, at + READY, place, data)
+        return value if value.flags.writeable else value.copy()
+
+    def described(value: Array) -> tuple[bytes, None, Counts] | bytes | None:
         size, axes = value.nbytes, value.ndim
         if value.dtype.kind not in "biufc" or not size or axes >= len(FORMS):
             return None
         words, text = (size + 7) >> 3, FORMS[axes].pack(value.dtype.str.encode(), axes, *value.shape)
-        if len(text) + size > most or not flat(words, True):
+        if not flat(words, True):
             return None
+        if len(text) + size > most:
+            return text
         return text, None, pack_counts(words * out, 0.0, out, 0.0)
 
     def of_object(value: Any) -> Any:
@@ -150,20 +183,8 @@ def spread_from(
 ) -> Climb:
     """The same on another processor; `steps` makes the function that rides, where the root's value does."""
     base, label = shown.signature(name, agreed), shown.label(name)
-    pack, places, mine, parity, begin, hear = (
-        HEAD.pack_into,
-        shown.places,
-        shown.mine,
-        shown.parity,
-        shown.begin,
-        shown.hear,
-    )
-    part, unpack, of_number, p = (
-        shown.parts[root],
-        FLOATS.unpack_from,
-        pack_counts(0.0, 1.0, 0.0, 1.0),
-        len(shown.parts),
-    )
+    places, mine, parity, begin, hear = shown.places, shown.mine, shown.parity, shown.begin, shown.hear
+    part, unpack, of_number = shown.parts[root], FLOATS.unpack_from, pack_counts(0.0, 1.0, 0.0, 1.0)
     traced = shown.traced
     # What lies behind a description, by its place, from the second time on.
     descriptions: dict[tuple[int, bytes], tuple[Array, Counts] | None] = {}
@@ -175,24 +196,31 @@ def spread_from(
         if traced:
             shown.trace(name, [], 0)
         at = places[parity()]
-        pack(mine, at, sign, NOTHING)
+        PIPED_HEAD.pack_into(mine, at, sign, NOTHING, 0, 0)
         found = hear(name, label, sign, at, heard)
-        if found is not NOT_SHOWN:
-            return found
-        array = shown.heard_whole(label, sign, root, came_whole)
-        if array is None:
-            return shown.heard(name, steps)
-        return array.copy() if out is None else placed(name, array, out)  # it ends with the next sync
+        if type(found) is Piped:
+            return piped(at + READY, found, out)
+        return shown.heard(name, steps) if found is NOT_SHOWN else found
 
-    def came_whole(payload: Array, note: Any) -> Array | None:
-        array: Array | None = whole(payload, note, p)
-        return array
+    def piped(ready: int, found: Piped, out: Array | None) -> Array:
+        array = room(out, found.shape, found.dtype)
+        if array.nbytes:
+            shown.receive_through(name, root, ready, found.place, array.reshape(-1).view(np.uint8))
+        return array if out is None else placed(name, array, out)
 
     def heard(at: int) -> tuple[Any, Counts]:
         _, code, number = unpack(part, at)
         if code == FLOAT:
             return number, of_number
         size = code >> KIND_BITS
+        if code & KIND_MASK == PIPED:
+            _, _, place, _ = PIPED_HEAD.unpack_from(part, at)
+            begin = at + PIPED_HEAD.size
+            text = bytes(part[begin : begin + size])
+            kind, _, *shape = FORMS[text[AXES]].unpack_from(text)
+            dtype = np.dtype(kind.rstrip(b"\0").decode())
+            words = float((math.prod(shape) * dtype.itemsize + 7) >> 3)
+            return Piped(place, tuple(shape), dtype), pack_counts(0.0, words, 0.0, 1.0)
         if code & KIND_MASK == DESCRIBED:
             begin = at + HEAD.size
             key = at, bytes(part[begin : begin + size])

@@ -27,7 +27,7 @@
 #define TAG 1
 #define BYTES 2
 #define HAS 1
-#define AREA (1 << 15)
+#define AREA (1 << 17)
 #define ALIGN 16
 
 #define PACKED 1

@@ -11,9 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from .account import COUNTS, NOTHING, Counted, clock
 from .failures import note_label
 from .log import COLUMNS, Log, pack_counted_row, unpack_counts
@@ -103,6 +100,33 @@ class Shown:
         pool = self._engine.pool
         memory = pool.take(max(size, SMALLEST))
         return pool.place(memory) if isinstance(pool, SharedPool) else ELSEWHERE, memory[:size]
+
+    def pipe(self) -> int:
+        """Where this processor's pipe lies (transport/pipe.py); `ELSEWHERE`: it has none."""
+        return self._board.pipe.place()
+
+    def send_through(self, name: str, at: int, place: int, data: Bytes) -> None:
+        """Send data through the pipe, when the superstep has ended whose record says so.
+
+        It is the computing of what follows, as reading a record is.
+
+        Args:
+            name: of the function, for errors.
+            at, place: as of `Pipe.send`.
+        """
+        try:
+            self._board.pipe.send(at, place, data)
+        except BaseException as error:
+            self._leave(error, name)
+            raise
+
+    def receive_through(self, name: str, source: int, at: int, place: int, into: Bytes) -> None:
+        """Receive what a processor sends through its pipe: see `send_through`."""
+        try:
+            self._board.pipe.receive(source, at, place, into)
+        except BaseException as error:
+            self._leave(error, name)
+            raise
 
     def parity(self) -> int:
         """That of the next superstep."""
@@ -236,40 +260,6 @@ class Shown:
             self._leave(error, name)
             raise
         self._go_on(name, arrival, enter, sent, counts)
-        return found
-
-    def heard_whole(
-        self,
-        label: float,
-        signature: int,
-        source: int,
-        read: Callable[[NDArray[Any], str], NDArray[Any] | None],
-    ) -> NDArray[Any] | None:
-        """What came instead of a record, if it is one array of this call, and nothing else came: the call is over.
-
-        Args:
-            label, signature: as of `hear`.
-            source: where it comes from.
-            read: what is wanted of it, by the note beside it (`Stream.send`), if it is that.
-
-        Returns:
-            What was read, a read-only view until the next sync; None: something else came, and all of it is as it was.
-        """
-        engine, (arrival, seconds, sent) = self._engine, self._came
-        if engine.group_rides is not None or engine.rides.riding:
-            return None
-        came: list[Message] = []
-        got = _letters(arrival, came)
-        if got is None or len(came) != 1:
-            return None
-        ((sender, tag, payload),) = came
-        mark = f"{signature}|"
-        if sender != source or type(tag) is not str or not tag.startswith(mark) or not isinstance(payload, np.ndarray):
-            return None
-        found = read(payload, tag[len(mark) :])
-        if found is not None:
-            account = engine.account
-            account.note_own(label, seconds + account.left, clock(), sent, got)
         return found
 
     def heard(self, name: str, steps: Callable[[], Supersteps[Result]]) -> Result:

@@ -26,6 +26,7 @@ from . import wire
 from .lending import Borrowed, Lent
 from .meeting import Meeting
 from .memory import Bytes, referred_to
+from .pipe import Pipe
 from .wire import (
     AREA,
     BORROWS,
@@ -68,6 +69,7 @@ class Board(Meeting):
     Attributes:
         words: what each of them was doing in the last exchange that was not quiet, with flags.
         release: the leader's words for that; the first processor of the board is the leader, where they have one.
+        pipe: through which long data goes to all others.
     """
 
     def __init__(
@@ -118,6 +120,7 @@ class Board(Meeting):
         self._free = 0  # where this exchange's area is free
         self._fence = window.sync if WEAK else None
         self._nobody = [0] * len(ranks)
+        self.pipe = Pipe(self._parts, of, own, window.pool, waiter, self._fence)
 
     def speak_outside(self) -> None:
         """There are other nodes, for which this processor may have something."""
@@ -264,6 +267,7 @@ class Board(Meeting):
     def forget(self) -> None:
         """Nothing is sent any more: lent data belongs to its readers."""
         self._lent.clear()
+        self.pipe.memory = None
 
     def reads(self) -> bool:
         """Whether somebody here refers to data that others sent."""
@@ -290,6 +294,8 @@ class Board(Meeting):
         parent = self._parent
         if parent is None:
             return
+        if self.pipe.memory is not None:
+            self._lent.lend(self.number, [self.pipe.memory])  # others may still copy the last pieces
         # What is borrowed is in the order of exchanges: what comes from here counts as of the last one of the parent.
         self._watch(self.number + SOON)
         parent._watch(parent.number + SOON)

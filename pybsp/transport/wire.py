@@ -322,7 +322,7 @@ def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tup
 #        62 = AGES        data that is older is
 
 CONTEXTS = 32  # boards of a processor; a part that is split off deeper meets by messages
-AREA = 1 << 15  # bytes of a board's area for manifests, each parity
+AREA = 1 << 17  # bytes of a board's area for manifests, each parity
 SLOT = 3  # words
 TAG, BYTES = 1, 2  # of which these are the second and the third
 HAS = 1

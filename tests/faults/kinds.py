@@ -32,6 +32,7 @@ import pybsp
 from pybsp import collectives, logp
 from pybsp.transport import arena, window
 from pybsp.transport.memory import BufferPool
+from pybsp.transport.pipe import Pipe
 
 from .outcomes import ENDS, GOES_ON, GOES_ON_QUIETLY, Outcome, fails
 
@@ -346,6 +347,37 @@ def _(bsp: pybsp.BSP) -> None:
     if victim:
         boom()
     total.finish()
+
+
+def _fails_in_a_pipe(bsp: pybsp.BSP, root: int, method: str) -> None:
+    """The victim fails when some pieces of a broadcast have gone through the pipe."""
+    whole = getattr(Pipe, method)
+
+    def some(of: Pipe, *arguments: Any) -> None:
+        *where, data = arguments
+        whole(of, *where, data[: len(data) // 3])
+        boom()
+
+    victim = others_meet_the_victim(bsp)
+    if victim:
+        setattr(Pipe, method, some)
+    try:
+        collectives.broadcast(bsp, np.full(100 * WORDS, 66.6), root)
+    finally:
+        setattr(Pipe, method, whole)
+    if victim:  # where they do not all meet on one board
+        boom()
+    bsp.sync()
+
+
+@inside("raise, sending through a pipe", fails(BOOM), media="bsp")
+def _(bsp: pybsp.BSP) -> None:
+    _fails_in_a_pipe(bsp, VICTIM, "send")
+
+
+@inside("raise, receiving through a pipe", fails(BOOM), media="bsp")
+def _(bsp: pybsp.BSP) -> None:
+    _fails_in_a_pipe(bsp, 1 - VICTIM, "receive")
 
 
 def explodes_at(victim: bool, one: Any, other: Any) -> Any:

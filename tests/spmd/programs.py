@@ -7,6 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pybsp.transport.wire import AREA
+
+LONG = AREA // 8  # words of an array that has no room on the board
+
 
 class Caught(NamedTuple):
     """An exception as a value that a program can return: its class and its text."""

@@ -32,14 +32,13 @@ from pybsp.collectives import (
 from tests.conftest import Spmd
 
 from ..costs import charged, counted
-from .programs import plain
+from .programs import LONG, plain
 
 
 def concatenated(a: Any, b: Any) -> Any:
     return np.concatenate([a, b])
 
 
-BOARD = 5000  # int64 that have no room in what a processor shows on a board
 AT_ONCE: dict[str, Callable[[pybsp.BSP], tuple[Any, ...]]] = {
     "exclusive_prefix of floats": lambda bsp: (exclusive_prefix, bsp.pid / 3, np.add),
     "of ints of two sizes": lambda bsp: (exclusive_prefix, [1, 1 << 70][bsp.pid % 2], operator.add),
@@ -47,7 +46,7 @@ AT_ONCE: dict[str, Callable[[pybsp.BSP], tuple[Any, ...]]] = {
     "of numbers with a first one": lambda bsp: (exclusive_prefix, bsp.pid, operator.add, -1),
     "of arrays": lambda bsp: (exclusive_prefix, np.full((2, 3), bsp.pid + 0.5), np.multiply),
     "of arrays, by a function": lambda bsp: (exclusive_prefix, np.arange(3) - bsp.pid, concatenated),
-    "of long arrays": lambda bsp: (exclusive_prefix, np.full(BOARD, bsp.pid), np.add),
+    "of long arrays": lambda bsp: (exclusive_prefix, np.full(LONG, bsp.pid), np.add),
     "of objects": lambda bsp: (exclusive_prefix, f"<{bsp.pid}>", operator.add, ""),
     "reduce_scatter of fewer rows than processors": lambda bsp: (reduce_scatter, np.array([bsp.pid / 3]), np.add),
     "of rows": lambda bsp: (reduce_scatter, np.arange(21.0).reshape(7, 3) / (bsp.pid + 1), np.add),
@@ -56,7 +55,7 @@ AT_ONCE: dict[str, Callable[[pybsp.BSP], tuple[Any, ...]]] = {
     "of blocks": lambda bsp: (reduce_scatter, np.arange(bsp.p) - bsp.pid, np.add, [1] * bsp.p),
     "of the bytes of another machine": lambda bsp: (reduce_scatter, np.arange(8, dtype=">i4"), np.logical_and),
     "of no rows": lambda bsp: (reduce_scatter, np.zeros((0, 2)), np.add),
-    "of long ones": lambda bsp: (reduce_scatter, np.arange(BOARD * bsp.p) * bsp.pid, np.add),
+    "of long ones": lambda bsp: (reduce_scatter, np.arange(LONG * bsp.p) * bsp.pid, np.add),
     "argmin": lambda bsp: (argmin, np.array([3.0, bsp.pid % 2, bsp.pid % 2])),
     "argmin of an empty block": lambda bsp: (
         (argmin, np.arange(bsp.pid, dtype=np.int16)) if bsp.p > 1 else (argmin, [1])
@@ -79,7 +78,7 @@ AT_ONCE: dict[str, Callable[[pybsp.BSP], tuple[Any, ...]]] = {
     "sort of blocks": lambda bsp: (sort, np.array([4.0, np.nan, -bsp.pid, 0.0, -0.0])),
     "sort of blocks of several sizes": lambda bsp: (sort, np.arange(bsp.pid * 3)[::-1]),
     "sort of nothing": lambda bsp: (sort, np.zeros(0, np.int16)),
-    "sort of long ones": lambda bsp: (sort, np.arange(BOARD) * (bsp.pid + 3) % 1009),
+    "sort of long ones": lambda bsp: (sort, np.arange(LONG) * (bsp.pid + 3) % 1009),
     "sort of many": lambda bsp: (sort, (np.arange(40000, dtype=np.int32) * (bsp.pid + 3) % 10007)[: 40000 - bsp.pid]),
 }
 
@@ -107,7 +106,7 @@ def test_what_is_shown_at_once_has_the_bits_and_the_ledger_of_what_rides(spmd: S
 
 def of(pid: int, turn: int) -> Any:
     """What a processor has: something long, which has no room on a board and is sent, or something short."""
-    return np.full(BOARD if (pid + turn) % 2 else 2, pid)
+    return np.full(LONG if (pid + turn) % 2 else 2, pid)
 
 
 def test_what_is_short_and_what_is_long_is_exchanged_in_one_superstep(spmd: Spmd) -> None:
@@ -150,7 +149,7 @@ def test_what_rides_goes_on_beside_what_is_shown_and_what_is_long(spmd: Spmd, tu
         assert spmd(main) == [(short, mixed, p * (p - 1) // 2, "a" * p, True)] * p
 
 
-@pytest.mark.parametrize("size", [2, BOARD])
+@pytest.mark.parametrize("size", [2, LONG])
 def test_who_calls_something_else_is_told_so_everywhere(spmd: Spmd, size: int) -> None:
     def main(bsp: pybsp.BSP) -> None:
         if bsp.pid == bsp.p - 1:

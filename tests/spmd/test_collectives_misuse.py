@@ -28,6 +28,7 @@ from pybsp.collectives.baselines.prefix_pipelined import prefix_pipelined
 from pybsp.collectives.operators import operator_name
 from tests.conftest import Spmd
 
+from .programs import LONG
 from .values import first
 
 ADD = operator.add
@@ -172,8 +173,8 @@ DIFFERENT: dict[
     "op": ({"op": ADD}, {"op": operator.mul}),
     "dtype": ({"value": np.ones(12)}, {"value": np.ones(12, np.float32)}),
     "size": ({"value": np.ones(2)}, {"value": np.ones(20)}),
-    "long": ({"value": np.ones(6000)}, {"value": np.ones(2)}),
-    "long size": ({"value": np.ones(6000)}, {"value": np.ones(7000)}),
+    "long": ({"value": np.ones(LONG)}, {"value": np.ones(2)}),
+    "long size": ({"value": np.ones(LONG)}, {"value": np.ones(LONG + 1000)}),
     "shape": ({"value": np.ones((3, 4))}, {"value": np.ones((4, 3))}),
     "order": ({}, {"order": "fixed"}),
     "order and degree": ({"degree": 2, "order": "fixed"}, {"degree": 2}),
@@ -362,7 +363,7 @@ def test_items_without_a_length(spmd: Spmd) -> None:
 def test_two_lambdas_are_told_apart_by_what_they_do(spmd: Spmd, big: bool) -> None:
     if spmd.p == 1:
         pytest.skip("one processor agrees with itself")
-    value = np.ones(5000) if big else 2.0
+    value = np.ones(LONG) if big else 2.0
 
     def main(bsp: pybsp.BSP) -> Any:
         if bsp.pid == 0:

@@ -14,7 +14,7 @@ from pybsp import collectives
 from pybsp.collectives import ebsp
 from tests.conftest import Spmd
 
-from .programs import caught
+from .programs import LONG, caught
 
 Machine = pybsp.BSP | pybsp.Group
 
@@ -28,7 +28,7 @@ CALLS: dict[str, tuple[Any, Callable[[Machine], tuple[Any, ...]]]] = {
     "broadcast": (collectives.broadcast, lambda g: (np.arange(5.0) if g.pid == g.p - 1 else None, g.p - 1)),
     "broadcast of a number": (collectives.broadcast, lambda g: (2.5 if g.pid == 0 else None,)),
     "broadcast of an object": (collectives.broadcast, lambda g: ({"of": g.p} if g.pid == 0 else None,)),
-    "broadcast of much": (collectives.broadcast, lambda g: (np.arange(9000) if g.pid == 0 else None,)),
+    "broadcast of much": (collectives.broadcast, lambda g: (np.arange(LONG) if g.pid == 0 else None,)),
     "broadcast in trees": (collectives.broadcast, lambda g: ("text" if g.pid == 0 else None, 0, 2)),
     "broadcast of what all know": (
         collectives.broadcast,
@@ -41,7 +41,7 @@ CALLS: dict[str, tuple[Any, Callable[[Machine], tuple[Any, ...]]]] = {
     "allreduce of the last": (collectives.allreduce, lambda g: (float(g.pid), last)),
     "allreduce in order": (collectives.allreduce, lambda g: ([g.pid], operator.add)),
     "allreduce in trees": (collectives.allreduce, lambda g: (np.full(3, 1.5) * g.pid, np.add, 2)),
-    "allreduce of much": (collectives.allreduce, lambda g: (np.arange(6000.0) * g.pid, np.add)),
+    "allreduce of much": (collectives.allreduce, lambda g: (np.arange(float(LONG)) * g.pid, np.add)),
     "prefix": (collectives.prefix, lambda g: (g.pid, operator.add)),
     "exclusive_prefix": (collectives.exclusive_prefix, lambda g: (str(g.pid), operator.add)),
     "prefix_2d": (collectives.prefix_2d, lambda g: (np.arange(6) + g.pid, np.add)),
@@ -230,7 +230,7 @@ def test_groups_call_different_functions_and_wait_for_the_longest(spmd: Spmd) ->
                 found = collectives.broadcast(group, k)
             else:
                 found = collectives.broadcast(
-                    group, np.full(5000 * (k % 2) + 1, k) if group.pid == 0 else None, degree=2
+                    group, np.full(LONG * (k % 2) + 1, k) if group.pid == 0 else None, degree=2
                 )
                 found = (len(found), int(found[-1]))
             counts.append(len(bsp.ledger) - before)
@@ -240,7 +240,7 @@ def test_groups_call_different_functions_and_wait_for_the_longest(spmd: Spmd) ->
     results = spmd(main)
     height = max(p - 3 - 1, 0).bit_length() if p > 3 else 0
     for pid, (found, counts) in enumerate(results):
-        assert found == (3 * min(p, 2) if pid < 2 else 3 if pid == 2 else (5001, 3))
+        assert found == (3 * min(p, 2) if pid < 2 else 3 if pid == 2 else (LONG + 1, 3))
         assert counts == [max(height, int(p > 1))] * 4
 
 
@@ -322,7 +322,7 @@ def thirds(p: int) -> list[tuple[int, ...]]:
 PLAIN: dict[str, Callable[[Machine], Any]] = {
     "small": lambda g: collectives.allreduce(g, float(g.pid), np.add),
     "of an array": lambda g: collectives.broadcast(g, np.arange(20.0) + g.p if g.pid == 0 else None),
-    "of much": lambda g: collectives.broadcast(g, np.arange(9000) + g.p if g.pid == 0 else None),
+    "of much": lambda g: collectives.broadcast(g, np.arange(LONG) + g.p if g.pid == 0 else None),
     "in trees": lambda g: collectives.prefix(g, np.full(3, g.pid), np.add, degree=2),
     "of blocks": lambda g: collectives.allgather_blocks(g, np.arange(g.pid + 1)),
 }
@@ -373,7 +373,7 @@ def test_what_was_started_goes_on_while_plain_calls_on_groups_run(spmd: Spmd, na
 
 
 def test_what_only_some_groups_have_started_rides_beside_calls_on_the_machine(spmd: Spmd) -> None:
-    values: list[Any] = [1.5, np.arange(4.0), np.zeros(9000)]
+    values: list[Any] = [1.5, np.arange(4.0), np.zeros(LONG)]
 
     def main(bsp: pybsp.BSP) -> Any:
         last = bsp.pid == bsp.p - 1

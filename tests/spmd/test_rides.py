@@ -15,7 +15,7 @@ from pybsp import collectives
 from pybsp.collectives import allgather, allreduce, broadcast, gather, prefix, reduce, scatter, total_exchange
 from tests.conftest import Spmd
 
-from .programs import Caught, caught
+from .programs import LONG, Caught, caught
 
 STARTS: dict[str, Callable[[pybsp.BSP], Any]] = {
     "allreduce": lambda bsp: allreduce.start(bsp, bsp.pid, operator.add),
@@ -268,7 +268,7 @@ def test_a_ticket_read_early_says_when_its_value_is_there(spmd: Spmd) -> None:
 
 @pytest.mark.parametrize("closed", ["begin", "part in use", "part ended"])
 def test_where_nothing_may_be_called_none_is_started_and_nothing_of_it_stays(spmd: Spmd, closed: str) -> None:
-    values = [1.0, 2, np.ones(3), np.ones(5000)]
+    values = [1.0, 2, np.ones(3), np.ones(LONG)]
 
     def calls(bsp: Any) -> list[Caught]:
         found = []
@@ -411,7 +411,7 @@ def test_a_ticket_of_what_raised_says_so_with_its_cause(spmd: Spmd, big: bool) -
             return "", False
 
         found = []
-        value = np.ones(5000 if big else 3)
+        value = np.ones(LONG if big else 3)
         starts: list[Callable[[], Any]] = [
             lambda: allreduce.start(bsp, value, bad),
             lambda: allreduce.start(bsp, value, np.add, out=np.zeros(2)),
@@ -557,7 +557,7 @@ def test_a_number_under_a_ufunc_gives_one_type_on_all_processors(spmd: Spmd) -> 
 def test_small_arrays_have_the_bits_that_ride_whatever_their_size(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         rng = np.random.default_rng(bsp.pid)
-        for size in (0, 1, 3, 511, 4000, 5000):
+        for size in (0, 1, 3, 511, 4000, LONG):
             for dtype in ("f8", "f4", "i2", "c16", "?", ">f8"):
                 block = rng.normal(size=size).astype(dtype)
                 for small, riding in (
@@ -578,7 +578,7 @@ def test_small_arrays_have_the_bits_that_ride_whatever_their_size(spmd: Spmd) ->
 
 def test_arrays_of_any_form_are_broadcast_again_and_again(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
-        shapes = [(), (1,), (0,), (0, 3), (2, 3), (3, 2), (1, 2, 3), (1,) * 8, (2,) * 9, (3, 1365), (4096,)]
+        shapes = [(), (1,), (0,), (0, 3), (2, 3), (3, 2), (1, 2, 3), (1,) * 8, (2,) * 9, (3, LONG // 3 - 1), (LONG,)]
         found = []
         for k in range(3):  # the third time as what is remembered from the second has it
             for dtype in ("f8", "c16", "?", ">i2", "M8[s]", [("a", "i4"), ("b", "f8")]):
@@ -595,13 +595,13 @@ def test_arrays_of_any_form_are_broadcast_again_and_again(spmd: Spmd) -> None:
 @pytest.mark.parametrize("root", [0, -1])
 def test_long_values_are_broadcast_as_they_are(spmd: Spmd, root: int) -> None:
     values = [
-        np.arange(6000.0).reshape(2, 3000),
-        np.arange(20_000, dtype=">i2").reshape(5, 4, -1),
-        np.arange(9000)[::2],
-        np.zeros(5000, [("a", np.int64), ("b", np.float32)]),
-        np.arange(50_000, dtype=np.uint8),
-        "text" * 10_000,
-        list(range(20_000)),
+        np.arange(2.0 * LONG).reshape(2, LONG),
+        np.arange(20 * LONG).astype(">i2").reshape(5, 4, -1),
+        np.arange(3 * LONG)[::2],
+        np.zeros(LONG, [("a", np.int64), ("b", np.float32)]),
+        np.arange(9 * LONG).astype(np.uint8),
+        "text" * 3 * LONG,
+        list(range(4 * LONG)),
     ]
 
     def main(bsp: pybsp.BSP) -> Any:
@@ -630,7 +630,7 @@ def test_the_ledger_is_the_same_whether_small_or_riding(spmd: Spmd) -> None:
             rows = bsp.ledger[before:]
             return [(r.label, r.h_out, r.h_in, r.messages, r.M, r.work) for r in rows]
 
-        block, long = np.ones(50), np.ones(6000)
+        block, long = np.ones(50), np.ones(LONG)
         for small, riding in (
             (lambda: allreduce(bsp, 1.0, np.add), lambda: allreduce.start(bsp, 1.0, np.add).finish()),
             (lambda: prefix(bsp, block, np.add), lambda: prefix.start(bsp, block, np.add).finish()),
@@ -656,9 +656,9 @@ VALUES: dict[str, tuple[Callable[[int], Any], Any]] = {
     "numbers of several types": (lambda pid: [pid, pid / 2, np.float64(pid), np.int8(pid)][pid % 4], np.add),
     "large ints": (lambda pid: (1 << 70) + pid, operator.add),
     "an array": (lambda pid: np.arange(6.0).reshape(2, 3) * pid, np.add),
-    "a long array": (lambda pid: np.arange(6000.0).reshape(2, 3000) / 3 + pid, np.add),
-    "a long array, and a function": (lambda pid: np.arange(6000.0) / 3 + pid, operator.add),
-    "long, whose dtype changes": (lambda pid: np.arange(6000) % (pid + 1), np.logical_or),
+    "a long array": (lambda pid: np.arange(2.0 * LONG).reshape(2, LONG) / 3 + pid, np.add),
+    "a long array, and a function": (lambda pid: np.arange(float(LONG)) / 3 + pid, operator.add),
+    "long, whose dtype changes": (lambda pid: np.arange(LONG) % (pid + 1), np.logical_or),
     "of the other byte order": (lambda pid: np.arange(3, dtype=">i2") - pid, np.add),
     "whose dtype changes": (lambda pid: np.arange(3) % (pid + 1), np.logical_or),
     "that grows": (lambda pid: np.array([pid, -pid]), concatenated),
@@ -696,11 +696,11 @@ def test_every_way_gives_the_bits_and_the_ledger_of_messages(spmd: Spmd, name: s
 
 def test_long_arrays_go_beside_what_rides_and_into_the_value_itself(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
-        bsp.send((bsp.pid + 1) % bsp.p, np.full(5000, bsp.pid))
+        bsp.send((bsp.pid + 1) % bsp.p, np.full(LONG, bsp.pid))
         found = []
         for function in (allreduce, prefix, reduce):
             ticket = allgather.start(bsp, np.full(3, bsp.pid))
-            value = np.full(5000, bsp.pid)
+            value = np.full(LONG, bsp.pid)
             total = function(bsp, value, np.add, degree=bsp.p + 1, out=value)
             if bsp.p > 1:
                 assert ticket.done

@@ -1,0 +1,112 @@
+"""Pipes: what one processor of a board has for all others, and has no room on the board, goes to them piece by piece.
+
+A pipe is a ring of pieces in its processor's part. Its processor copies the next piece into it while the others copy
+the last ones out of it: both cores copy at once, and what lies in a pipe stays in their caches. A word in each part
+says how far its processor is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .memory import BufferPool, Bytes
+from .wire import WORD
+
+if TYPE_CHECKING:
+    from .waiting import Waiter
+
+PIECE, RING = 1 << 16, 1 << 19  # bytes of a piece, and of all that a pipe holds
+
+
+class Pipe:
+    """The pipe of one processor of a board, and its way to those of the others.
+
+    Args:
+        parts, words: of all processors of the board.
+        own: which of them is this processor's.
+        pool: buffers in its part.
+        waiter: how it waits.
+        fence: what keeps loads and stores in order; None: the machine does.
+
+    Attributes:
+        memory: the ring, when the pipe has been used.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[memoryview],
+        words: Sequence[memoryview[int]],
+        own: int,
+        pool: BufferPool,
+        waiter: Waiter,
+        fence: Callable[[], None] | None,
+    ) -> None:
+        self._parts, self._words, self._own, self._pool = parts, words, own, pool
+        self._others = [k for k in range(len(parts)) if k != own]
+        self._waiter, self._fence = waiter, fence
+        self.memory: Bytes | None = None
+
+    def place(self) -> int:
+        """Where the ring lies in this processor's part; BY_MESSAGE: there was no room for it."""
+        if self.memory is None:
+            self.memory = self._pool.take(RING)
+        return self._pool.place(self.memory)
+
+    def send(self, at: int, place: int, data: Bytes) -> None:
+        """Copy data, at least a byte, into the ring, once all have entered an exchange; each other one `receive`s it.
+
+        Args:
+            at: where the word lies in each part, which is 0 when its processor enters the exchange: this one's says how
+                many bytes have been in the ring, that of each other one how many it has copied.
+            place: of the ring.
+        """
+        words, index, size = self._words, at // WORD, data.size
+        mine, copied = words[self._own], 0
+        ring: Bytes = np.ndarray(RING, np.uint8, self._parts[self._own], place)
+
+        def have(least: int) -> bool:
+            nonlocal copied
+            copied = min(words[k][index] for k in self._others)
+            return copied >= least
+
+        for begin in range(0, size, PIECE):
+            end = min(begin + PIECE, size)
+            # A piece is written over when all others have it. Those of the pipe's last use all of them have: they have
+            # entered this exchange since.
+            if copied < end - RING and not have(end - RING):
+                self._wait(have, end - RING)
+            lies = begin % RING
+            ring[lies : lies + end - begin] = data[begin:end]
+            if self._fence:
+                self._fence()
+            mine[index] = end  # last, as a status: who sees it finds the bytes before it
+
+    def receive(self, k: int, at: int, place: int, into: Bytes) -> None:
+        """Copy what processor k sends; the arguments are those of its `send`."""
+        theirs, mine, index = self._words[k], self._words[self._own], at // WORD
+        ring: Bytes = np.ndarray(RING, np.uint8, self._parts[k], place)
+
+        def there(least: int) -> bool:
+            return theirs[index] >= least
+
+        size = into.size
+        for begin in range(0, size, PIECE):
+            end = min(begin + PIECE, size)
+            if not there(end):
+                self._wait(there, end)
+            if self._fence:
+                self._fence()  # the bytes are read after the word
+            lies = begin % RING
+            into[begin:end] = ring[lies : lies + end - begin]
+            if self._fence:
+                self._fence()
+            mine[index] = end  # from now on they may be written over
+
+    def _wait(self, test: Callable[[int], bool], least: int) -> None:
+        for _ in range(self._waiter.tries):
+            if test(least):
+                return
+        self._waiter.until(test, least)

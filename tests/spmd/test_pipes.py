@@ -1,0 +1,125 @@
+"""Broadcasts of arrays that have no room on the board: where all processors meet on one they go through a pipe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from pybsp.collectives import allreduce, broadcast
+from pybsp.transport.pipe import PIECE, RING
+from tests.conftest import Spmd
+
+from ..costs import charged, counted
+from .programs import LONG, caught, plain
+
+SIZES = (LONG - 2, LONG, PIECE // 8 * 3, PIECE // 8 * 3 + 1, RING // 8, RING // 8 + 1, RING // 4 + 5)
+
+
+def test_long_arrays_arrive_whatever_their_size_and_whoever_has_them(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        found = []
+        for number, size in enumerate(SIZES * 2):
+            root = number % bsp.p
+            value = np.arange(size) * (number + 1)
+            got = broadcast(bsp, value if bsp.pid == root else None, root)
+            found.append(np.array_equal(got, value) and got.flags.writeable and got.dtype == value.dtype)
+            got[:] = -1  # it is this processor's own
+        return found
+
+    assert spmd(main) == [[True] * 2 * len(SIZES)] * spmd.p
+
+
+def test_one_after_the_other_from_one_processor(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        value, root = np.zeros(RING // 4), bsp.p - 1
+        found = []
+        for number in range(20):
+            if bsp.pid == root:
+                value[:] = number
+            broadcast(bsp, value, root, out=value)
+            found.append(bool((value == number).all()))
+        return all(found)
+
+    assert spmd(main) == [True] * spmd.p
+
+
+def test_what_is_there_and_what_is_on_its_way_stays(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        p, pid = bsp.p, bsp.pid
+        after = (pid + 1) % p
+        bsp.send(after, np.full(LONG, pid))
+        bsp.sync()
+        came = bsp.inbox[0].payload
+        bsp.send(after, np.full(LONG, -pid))
+        ticket = allreduce.start(bsp, np.full(LONG, pid), np.add, degree=2)
+        spread = broadcast(bsp, np.arange(2 * LONG) if pid == p - 1 else None, p - 1)
+        still = bool((came == (pid - 1) % p).all())
+        total = ticket.finish()
+        bsp.sync()
+        return still, int(spread.sum()), int(total[-1]), int(bsp.inbox[0].payload[-1])
+
+    p = spmd.p
+    total = LONG * (2 * LONG - 1)
+    assert spmd(main) == [(True, total, p * (p - 1) // 2, -((pid - 1) % p)) for pid in range(p)]
+
+
+def test_the_ledger_is_the_cost(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        for _ in range(2):
+            broadcast(bsp, np.zeros(LONG + 1) if bsp.pid == 0 else None)
+        bsp.sync()
+        cost = broadcast.cost(bsp.machine, LONG + 1)
+        return counted(bsp.ledger, work=False), charged(cost + cost, work=False)
+
+    for counts, cost in spmd(main):
+        assert counts == cost
+
+
+def test_parts_have_their_own(spmd: Spmd) -> None:
+    """One after the other, each left at once: whoever is late still copies what another part is done with."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        found = []
+        kept = bsp.split(bsp.pid % 2)
+        for number in range(6):
+            for split in (kept, bsp.split(bsp.pid // 2)):
+                with split as part:
+                    value = np.full(RING // 8 + number, number) if part.pid == 0 else None
+                    got = broadcast(part, value)
+                found.append(len(got) == RING // 8 + number and bool((got == number).all()))
+        return all(found)
+
+    assert spmd(main) == [True] * spmd.p
+
+
+def test_arrays_of_all_kinds(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        values: list[Any] = [
+            np.arange(2 * LONG, dtype=">i4").reshape(2, -1, order="F"),
+            np.arange(4 * LONG).reshape(-1, 4)[::2, 1:3],
+            np.zeros((9 * LONG,), bool),
+            np.arange(LONG) * 1j,
+            np.arange(LONG).astype("M8[s]"),
+            np.zeros(LONG, [("a", "i4"), ("b", "f8")]),
+        ]
+        values[0].flags.writeable = False
+        return [plain(broadcast(bsp, value if bsp.pid == 0 else None)) == plain(value) for value in values]
+
+    assert spmd(main) == [[True] * 6] * spmd.p
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(3), np.zeros(2 * LONG, np.int8)])
+def test_an_array_for_the_result_that_does_not_fit_is_said(spmd: Spmd, wrong: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        out = None if bsp.pid == 0 else wrong
+        error = caught(broadcast, bsp, np.zeros(2 * LONG) if bsp.pid == 0 else None, out=out)
+        return error.kind, error.text, broadcast(bsp, bsp.pid)
+
+    for pid, (kind, text, still) in enumerate(spmd(main)):
+        assert kind is (None if pid == 0 else pybsp.UsageError)
+        assert still == 0
+        if pid:
+            assert text.startswith("broadcast: argument out: expected an array of the result's shape")
