@@ -27,6 +27,7 @@
 #define TAG 1
 #define BYTES 2
 #define HAS 1
+#define AGES 62
 #define AREA (1 << 17)
 #define ALIGN 16
 
@@ -58,7 +59,10 @@ typedef struct {
     long long number;    /* of the last exchange */
     PyObject *got;       /* list: data that came in the last few exchanges */
     PyObject *borrowing; /* dict: of others, read here */
+    PyObject *dropped;   /* dict: of what processors here borrowed, that is read no longer */
+    PyObject *settled;   /* bytes: this processor's borrows, if all of it is old; else None */
     PyObject *lending;   /* dict: of this processor's, that others may read */
+    long long lent;      /* in this exchange, the last of it */
     PyObject *waiter;
     Py_ssize_t size, own;
     Py_buffer *views;  /* of the parts of all processors of the board */
@@ -70,8 +74,7 @@ typedef struct {
 static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_type;
 static PyObject *dtypes[128]; /* by their character */
 
-static PyObject *name_tries, *name_meet, *name_met, *name_show, *name_shown, *name_enter, *name_wait,
-    *name_lend;
+static PyObject *name_tries, *name_meet, *name_met, *name_show, *name_shown, *name_enter, *name_wait, *name_lend;
 
 static inline int64_t *word_of(Meeting *self, Py_ssize_t k, Py_ssize_t at)
 {
@@ -83,10 +86,39 @@ static inline int64_t *status_of(Meeting *self, Py_ssize_t k)
     return word_of(self, k, self->status + 8 * (self->number & 1));
 }
 
-/* Whether this processor reads data of others, which the status says. */
-static inline int reads(Meeting *self)
+/* Whether this processor reads no data of others, or none but what is old, which stays what its borrows say. */
+static inline int settled(Meeting *self)
 {
-    return PyList_GET_SIZE(self->got) || PyDict_GET_SIZE(self->borrowing);
+    return !PyList_GET_SIZE(self->got) && (!PyDict_GET_SIZE(self->borrowing) ||
+                                           (PyBytes_CheckExact(self->settled) && !PyDict_GET_SIZE(self->dropped)));
+}
+
+/* Post what is read of others; returns the flag that the status has then; -1: an error. */
+static int64_t post_borrowed(Meeting *self, int parity)
+{
+    if (settled(self)) {
+        if (!PyDict_GET_SIZE(self->borrowing))
+            return 0;
+        memcpy(word_of(self, self->own, self->borrows[parity]), PyBytes_AS_STRING(self->settled), 8 * self->size);
+        return BORROWS;
+    }
+    PyObject *flag = PyObject_CallMethod((PyObject *)self, "_post_borrowed", "i", parity);
+    int64_t found = flag ? PyLong_AsLongLong(flag) : -1;
+    Py_XDECREF(flag);
+    return found;
+}
+
+/* What all others, which are here, read of this processor's data, as bits, with that of what this exchange sends; 0 where
+   that frees nothing: nothing is lent, or all of it is old, and old data is read. */
+static int64_t reclaims(Meeting *self)
+{
+    int64_t reading = 1;
+    if (!PyDict_GET_SIZE(self->lending))
+        return 0;
+    for (Py_ssize_t k = 0; k < self->size; k++)
+        if (k != self->own && *status_of(self, k) & BORROWS)
+            reading |= *(word_of(self, k, self->borrows[self->number & 1]) + self->own);
+    return self->number - self->lent >= AGES && reading >> AGES & 1 ? 0 : reading;
 }
 
 /* Whether there are more ranks than cores: then one look for each turn of the others is enough. -1: an error. */
@@ -136,24 +168,24 @@ static int alike(Meeting *self, int64_t word)
     if (here <= 0)
         return here;
     for (Py_ssize_t k = 0; k < self->size; k++)
-        if (*status_of(self, k) != word)
+        if ((*status_of(self, k) ^ word) & ~(int64_t)BORROWS)
             return 0;
     return 1;
 }
 
 static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, PyObject *twin, PyObject *unlike)
 {
-    if (reads(self))
+    if (!settled(self))
         return PyObject_CallMethodOneArg((PyObject *)self, twin, kind);
     int64_t word = PyLong_AsLongLong(kind);
     if (word == -1 && PyErr_Occurred())
         return NULL;
     self->number++;
-    word |= (int64_t)self->number << STATUS_EPOCH_SHIFT | flags;
+    word |= (int64_t)self->number << STATUS_EPOCH_SHIFT | flags | post_borrowed(self, self->number & 1);
     int same = alike(self, word);
     if (same < 0)
         return NULL;
-    if (same && !PyDict_GET_SIZE(self->lending))
+    if (same && !reclaims(self))
         Py_RETURN_TRUE;
     PyObject *number = PyLong_FromLongLong(word), *found = NULL;
     if (number)
@@ -193,15 +225,10 @@ static Py_ssize_t room_for(PyObject *manifests)
 /* Say that there is something, which has been written, and what is read of others; -1: an error. */
 static int enter_as(Meeting *self, int64_t word, int parity)
 {
-    word |= (int64_t)self->number << STATUS_EPOCH_SHIFT | SOMETHING;
-    if (reads(self)) {
-        PyObject *flag = PyObject_CallMethod((PyObject *)self, "_post_borrowed", "i", parity);
-        if (!flag)
-            return -1;
-        word |= PyLong_AsLongLong(flag);
-        Py_DECREF(flag);
-    }
-    STORE(status_of(self, self->own), word);
+    int64_t flag = post_borrowed(self, parity);
+    if (flag < 0)
+        return -1;
+    STORE(status_of(self, self->own), word | (int64_t)self->number << STATUS_EPOCH_SHIFT | SOMETHING | flag);
     return 0;
 }
 
@@ -298,7 +325,6 @@ static PyObject *gather(Meeting *self, PyObject *kind)
         Py_DECREF(done);
     }
     int parity = self->number & 1, all_packed = 1;
-    int64_t reading = 1;
     PyObject *texts = PyList_New(0);
     if (!texts)
         return NULL;
@@ -345,10 +371,9 @@ static PyObject *gather(Meeting *self, PyObject *kind)
                 Py_DECREF(one);
             }
         }
-        if (word & BORROWS)
-            reading |= *(word_of(self, k, self->borrows[parity]) + self->own);
     }
-    if (PyDict_GET_SIZE(self->lending)) {
+    int64_t reading = reclaims(self);
+    if (reading) {
         PyObject *done = PyObject_CallMethod((PyObject *)self, "_reclaim", "L", (long long)reading);
         if (!done) {
             Py_DECREF(texts);
@@ -628,13 +653,13 @@ static void let_views_go(Meeting *self)
 
 static int meeting_init(Meeting *self, PyObject *args, PyObject *keywords)
 {
-    PyObject *parts, *waiter, *got, *lending, *borrowing;
+    PyObject *parts, *waiter, *got, *lending, *borrowing, *dropped;
     Py_ssize_t own;
     long long number;
-    if (!PyArg_ParseTuple(args, "O!nLOO!O!O!n(nn)(nn)(nn):Meeting", &PyList_Type, &parts, &own, &number, &waiter,
-                          &PyList_Type, &got, &PyDict_Type, &lending, &PyDict_Type, &borrowing, &self->status,
-                          &self->borrows[0], &self->borrows[1], &self->slots[0], &self->slots[1], &self->areas[0],
-                          &self->areas[1]))
+    if (!PyArg_ParseTuple(args, "O!nLOO!O!O!O!n(nn)(nn)(nn):Meeting", &PyList_Type, &parts, &own, &number, &waiter,
+                          &PyList_Type, &got, &PyDict_Type, &lending, &PyDict_Type, &borrowing, &PyDict_Type, &dropped,
+                          &self->status, &self->borrows[0], &self->borrows[1], &self->slots[0], &self->slots[1],
+                          &self->areas[0], &self->areas[1]))
         return -1;
     let_views_go(self);
     self->size = PyList_GET_SIZE(parts);
@@ -660,6 +685,8 @@ static int meeting_init(Meeting *self, PyObject *args, PyObject *keywords)
     Py_XSETREF(self->got, Py_NewRef(got));
     Py_XSETREF(self->lending, Py_NewRef(lending));
     Py_XSETREF(self->borrowing, Py_NewRef(borrowing));
+    Py_XSETREF(self->dropped, Py_NewRef(dropped));
+    Py_XSETREF(self->settled, Py_NewRef(Py_None));
     return 0;
 }
 
@@ -669,6 +696,7 @@ static int meeting_traverse(Meeting *self, visitproc visit, void *arg)
     Py_VISIT(self->got);
     Py_VISIT(self->lending);
     Py_VISIT(self->borrowing);
+    Py_VISIT(self->dropped);
     return 0;
 }
 
@@ -678,6 +706,8 @@ static int meeting_clear(Meeting *self)
     Py_CLEAR(self->got);
     Py_CLEAR(self->lending);
     Py_CLEAR(self->borrowing);
+    Py_CLEAR(self->dropped);
+    Py_CLEAR(self->settled);
     return 0;
 }
 
@@ -689,25 +719,10 @@ static void meeting_dealloc(Meeting *self)
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
-static int set_got(Meeting *self, PyObject *value, void *closure)
-{
-    if (!value || !PyList_CheckExact(value)) {
-        PyErr_SetString(PyExc_TypeError, "_got: expected a list");
-        return -1;
-    }
-    Py_XSETREF(self->got, Py_NewRef(value));
-    return 0;
-}
-
-static PyObject *get_got(Meeting *self, void *closure) { return Py_NewRef(self->got); }
-
-static PyGetSetDef meeting_properties[] = {
-    {"_got", (getter)get_got, (setter)set_got, NULL, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
 static PyMemberDef meeting_members[] = {
     {"number", T_LONGLONG, offsetof(Meeting, number), 0, NULL},
+    {"_settled", T_OBJECT_EX, offsetof(Meeting, settled), 0, NULL},
+    {"_lent_last", T_LONGLONG, offsetof(Meeting, lent), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -733,7 +748,6 @@ static PyTypeObject meeting_type = {
     .tp_clear = (inquiry)meeting_clear,
     .tp_methods = meeting_methods,
     .tp_members = meeting_members,
-    .tp_getset = meeting_properties,
 };
 
 /* -- the module ---------------------------------------------------------------------------------------------------- */
@@ -745,41 +759,28 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "pybsp._core", .m_doc = "See pybsp/core.c.",
-                                    .m_size = -1, .m_methods = functions};
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, .m_name = "pybsp._core", .m_doc = "See pybsp/core.c.", .m_size = -1, .m_methods = functions};
 
 static const struct {
     PyObject **name;
     const char *text;
 } names[] = {
-    {&name_tries, "tries"},      {&name_meet, "_meet"},       {&name_met, "_met"},
-    {&name_show, "_show"},       {&name_shown, "_shown"},     {&name_enter, "_enter"},
-    {&name_wait, "wait"},        {&name_lend, "_lend"},
+    {&name_tries, "tries"}, {&name_meet, "_meet"}, {&name_met, "_met"}, {&name_show, "_show"},
+    {&name_shown, "_shown"}, {&name_enter, "_enter"}, {&name_wait, "wait"}, {&name_lend, "_lend"},
 };
 
 static const struct {
     const char *name;
     long value;
 } constants[] = {
-    {"STATUS_EPOCH_SHIFT", STATUS_EPOCH_SHIFT},
-    {"TAG_EPOCH_SHIFT", TAG_EPOCH_SHIFT},
-    {"SOMETHING", SOMETHING},
-    {"BORROWS", BORROWS},
-    {"SHOWS", SHOWS},
-    {"KIND_AND_FLAGS", KIND_AND_FLAGS},
-    {"SLOT", SLOT},
-    {"TAG", TAG},
-    {"BYTES", BYTES},
-    {"HAS", HAS},
-    {"AREA", AREA},
-    {"ALIGN", ALIGN},
-    {"PACKED", PACKED},
-    {"PACKED_HEADER", PACKED_HEADER},
-    {"ARRAY_KIND", ARRAY_KIND},
-    {"NUMBERS_KIND", NUMBERS_KIND},
-    {"CHAR_SHIFT", CHAR_SHIFT},
-    {"NDIM_SHIFT", NDIM_SHIFT},
-    {"SIZE_SHIFT", SIZE_SHIFT},
+    {"STATUS_EPOCH_SHIFT", STATUS_EPOCH_SHIFT}, {"TAG_EPOCH_SHIFT", TAG_EPOCH_SHIFT}, {"SOMETHING", SOMETHING},
+    {"BORROWS", BORROWS}, {"SHOWS", SHOWS}, {"KIND_AND_FLAGS", KIND_AND_FLAGS},
+    {"SLOT", SLOT}, {"TAG", TAG}, {"BYTES", BYTES},
+    {"HAS", HAS}, {"AGES", AGES}, {"AREA", AREA},
+    {"ALIGN", ALIGN}, {"PACKED", PACKED}, {"PACKED_HEADER", PACKED_HEADER},
+    {"ARRAY_KIND", ARRAY_KIND}, {"NUMBERS_KIND", NUMBERS_KIND}, {"CHAR_SHIFT", CHAR_SHIFT},
+    {"NDIM_SHIFT", NDIM_SHIFT}, {"SIZE_SHIFT", SIZE_SHIFT},
 };
 
 PyMODINIT_FUNC PyInit__core(void)

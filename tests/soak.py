@@ -49,7 +49,7 @@ def configuration(seed: int) -> Configuration:
     """That of the job with this seed."""
     rng = random.Random(f"configuration {seed}")
     p, settings = rng.choice([1, 2, 2, 3, 3, 4, 4, 5]), {}
-    shared = rng.choice(["", "", "", "0", "0", "2150000", "3000000", "20000000"])
+    shared = rng.choice(["", "", "", "0", "0", "8440000", "9300000", "20000000"])
     if shared:
         settings["PYBSP_SHARED"] = shared
     if p > 2 and shared != "0" and rng.random() < 0.4:

@@ -92,9 +92,9 @@ def test_a_leader_sends_one_message_to_each_other_node(program: Program) -> None
     assert lines[4] == "4 [[0, 1, 2], [3, 4, 5]] 0 0 None"
 
 
-@pytest.mark.fast("2150000-4-2")
+@pytest.mark.fast("8440000-4-2")
 @pytest.mark.parametrize(("p", "node"), [(4, 2), (5, 3)])
-@pytest.mark.parametrize("size", ["", "2150000", "3000000"])  # area and arena, next to no arena, a small arena
+@pytest.mark.parametrize("size", ["", "8440000", "9300000"])  # area and arena, next to no arena, a small arena
 def test_what_does_not_fit_goes_as_messages(program: Program, p: int, node: int, size: str) -> None:
     assert ended_well(ranks(p, node, program(EXCHANGING), PYBSP_SHARED=size)) == f"{node}\n"
 
@@ -110,7 +110,7 @@ def test_what_a_program_holds_on_to_is_not_written_over(program: Program) -> Non
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("size", ["", "2150000"])
+@pytest.mark.parametrize("size", ["", "8440000"])
 def test_long_notes_and_many_manifests_reach_all(program: Program, size: str) -> None:
     """Manifests that fit neither into a message between leaders, nor into a board's area, nor all into its arena."""
     path = program("""

@@ -13,7 +13,6 @@ import pytest
 from greenlet import greenlet
 
 from pybsp.transport import pipe
-from pybsp.transport.memory import BufferPool
 from pybsp.transport.waiting import Waiter
 
 PIECE, RING, AT, PLACE = 8, 24, 16, 64  # bytes
@@ -70,7 +69,7 @@ def received(sizes: list[int], p: int, seed: int) -> list[list[bytes]]:
     entered = [0] * p
 
     def program(k: int) -> Callable[[], None]:
-        own = pipe.Pipe(parts, cast("Any", words), k, BufferPool(), Spins("spin"), None)
+        own = pipe.Pipe(parts, cast("Any", words), k, cast("Any", None), Spins("spin"), None)
 
         def run() -> None:
             for number, size in enumerate(sizes, 1):

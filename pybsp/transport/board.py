@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import platform
+from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ import numpy as np
 
 from ..errors import DeliveryError
 from . import wire
-from .lending import Borrowed, Lent
+from .lending import OLDEST, Borrowed, Lent, dropped
 from .meeting import Meeting
 from .memory import Bytes, referred_to
 from .pipe import Pipe
@@ -87,7 +88,7 @@ class Board(Meeting):
         self._lent, self._borrowed = Lent(), Borrowed(len(ranks))
         # Empty, in most exchanges; the last: number, whose, data of the last few exchanges.
         got: list[tuple[int, int, Bytes]] = []
-        self._lending, self._borrowing = self._lent.data, self._borrowed.entries
+        self._got, self._lending, self._borrowing = got, self._lent.data, self._borrowed.entries
         super().__init__(
             [window.parts[rank] for rank in ranks],
             own,
@@ -96,6 +97,7 @@ class Board(Meeting):
             got,
             self._lending,
             self._borrowing,
+            dropped,
             WORD * lies.status.start,
             (WORD * lies.borrows[0].start, WORD * lies.borrows[1].start),
             (WORD * lies.slots[0].start, WORD * lies.slots[1].start),
@@ -120,7 +122,7 @@ class Board(Meeting):
         self._free = 0  # where this exchange's area is free
         self._fence = window.sync if WEAK else None
         self._nobody = [0] * len(ranks)
-        self.pipe = Pipe(self._parts, of, own, window.pool, waiter, self._fence)
+        self.pipe = Pipe(self._parts, of, own, window, waiter, self._fence)
 
     def speak_outside(self) -> None:
         """There are other nodes, for which this processor may have something."""
@@ -168,7 +170,7 @@ class Board(Meeting):
                 data: list[Bytes] = []
                 place = self._lay(text, data)
                 if data:
-                    self._lent.lend(self.number, data)
+                    self._lend(data)
             # Where the text lies stands there before the word that says that it does.
             release[1], release[2] = place, size
         if self._fence:
@@ -287,7 +289,7 @@ class Board(Meeting):
                 recent.append(entry)
             else:
                 self._borrowed.borrow(entry[1], entry[0], entry[2])
-        self._got = recent
+        self._got[:] = recent  # in place: the compiled one knows the list
 
     def retire(self) -> None:
         """The part has ended: what may still be read of it is from now on the parent's."""
@@ -295,13 +297,14 @@ class Board(Meeting):
         if parent is None:
             return
         if self.pipe.memory is not None:
-            self._lent.lend(self.number, [self.pipe.memory])  # others may still copy the last pieces
+            self._lend([self.pipe.memory])  # others may still copy the last pieces
         # What is borrowed is in the order of exchanges: what comes from here counts as of the last one of the parent.
         self._watch(self.number + SOON)
         parent._watch(parent.number + SOON)
         # Both sides count it by the parent's last exchange from now on, so a bit means the same data to both.
         if self._lending:
-            parent._lent.lend(parent.number, self._lent.clear())
+            parent._lend_at(parent.number, self._lent.clear())
+        parent._settled = None
         self._borrowed.hand_over(parent._borrowed, parent.number, [parent._ranks.index(rank) for rank in self._ranks])
 
     def _post_status(self, what: int) -> int:
@@ -331,9 +334,12 @@ class Board(Meeting):
         if self._got:
             self._watch(number)
         words = self._borrowed.words(number) if self._borrowing else self._nobody
+        self._settled = None
         if not self._got and not self._borrowing:
             return 0
         row = list(words)
+        if not self._got and all(word in (0, OLDEST) for word in row):
+            self._settled = array("q", row).tobytes()  # until something comes, or is dropped
         for sent, k, _ in self._got:
             row[k] |= 1 << number - sent  # at most SOON: what is older is in the words
         borrows = self._borrows[self._own][parity]

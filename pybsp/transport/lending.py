@@ -99,7 +99,7 @@ class Borrowed:
         """Data of a processor's that came in the exchange of this number is borrowed until nobody here refers to it."""
         entry = _Entry(self, k, number)
         # The callback is not Python's: no handler of a signal, whose exception would be lost there, runs in it.
-        entry.reference = ref(data, partial(_dropped.__setitem__, id(entry)))
+        entry.reference = ref(data, partial(dropped.__setitem__, id(entry)))
         self._add(entry)
 
     def _add(self, entry: _Entry) -> None:
@@ -120,8 +120,8 @@ class Borrowed:
         """For each processor, the ages of its data that is read here, in the exchange of this number."""
         self._age(number)
         # Data may be dropped at any moment, in any thread; what follows from it is done here alone.
-        while _dropped:
-            entry = _entries.pop(_dropped.popitem()[0])
+        while dropped:
+            entry = _entries.pop(dropped.popitem()[0])
             entry.borrower._take_off(entry)
         return self._words
 
@@ -163,4 +163,4 @@ class _Entry:
 
 
 _entries: dict[int, _Entry] = {}  # of this process, by id
-_dropped: dict[int, object] = {}  # of those, whose data is no longer referred to: at any moment, in any thread
+dropped: dict[int, object] = {}  # of those, whose data is no longer referred to: at any moment, in any thread

@@ -44,6 +44,10 @@ class Twin:
     """
 
     number: int
+    # For the compiled one: this processor's borrows as bytes, if all that is read here is old, so that they stay the
+    # same; in which exchange data was lent last.
+    _settled: bytes | None
+    _lent_last: int
     _own: int
     _waiter: Waiter
     _fence: Callable[[], object] | None
@@ -99,7 +103,7 @@ class Twin:
         parity = self.number & 1
         if word & BORROWS or any(status[parity] != word for status in self._theirs):
             self.finish()
-            return False
+            return all((found ^ word) & ~BORROWS == 0 for found in self.words)  # they may still read what was sent
         if self._fence:
             self._fence()
         if self._lending:
@@ -260,7 +264,11 @@ class Twin:
 
     def _lend(self, data: list[Bytes]) -> None:
         """Data goes out in this exchange."""
-        self._lent.lend(self.number, data)
+        self._lend_at(self.number, data)
+
+    def _lend_at(self, number: int, data: list[Bytes]) -> None:
+        self._lent_last = number
+        self._lent.lend(number, data)
 
     def _reclaim(self, reading: int) -> None:
         """What all others read of this processor's data, as bits, in this exchange: the rest is free."""
@@ -310,6 +318,7 @@ if TYPE_CHECKING or core is None:
             number: of the last exchange.
             waiter: how this processor waits.
             got, lending, borrowing: as of `Board`.
+            dropped: as lending.py has it.
             status, borrows, slots, areas: where they lie in a part, in bytes; pairs are by parity.
         """
 
@@ -322,12 +331,13 @@ if TYPE_CHECKING or core is None:
             got: list[tuple[int, int, Bytes]],
             lending: dict[int, list[Bytes]],
             borrowing: dict[int, Any],
+            dropped: dict[int, object],
             status: int,
             borrows: tuple[int, int],
             slots: tuple[int, int],
             areas: tuple[int, int],
         ) -> None:
-            self.number, self._got = number, got
+            self.number, self._settled, self._lent_last = number, None, 0
 
 else:
 

@@ -90,12 +90,12 @@ class Node:
         board = self._boards[0]
         self._boards.clear()
         board.forget()
-        used = self.window.pool.used()
+        used = self.window.pool.used() or board.reads()
         # A window is freed by all of its ranks or none: what one refers to may lie in another one's part. The last
         # exchange on its board tells, as its kind: 0 where nobody refers to anything.
-        if used or board.reads():
+        if used:
             gc.collect()  # a machine and its queues and arrays refer to each other
-            used = self.window.pool.used()
+            used = self.window.pool.used() or board.reads()
         if board.meet(int(used)) and not used:
             self.window.free()
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .memory import BufferPool, Bytes
+from .memory import Bytes
 from .wire import WORD
 
 if TYPE_CHECKING:
     from .waiting import Waiter
+    from .window import Window
 
 PIECE, RING = 1 << 16, 1 << 19  # bytes of a piece, and of all that a pipe holds
 
@@ -27,7 +28,7 @@ class Pipe:
     Args:
         parts, words: of all processors of the board.
         own: which of them is this processor's.
-        pool: buffers in its part.
+        window: in which its part is.
         waiter: how it waits.
         fence: what keeps loads and stores in order; None: the machine does.
 
@@ -40,11 +41,11 @@ class Pipe:
         parts: Sequence[memoryview],
         words: Sequence[memoryview[int]],
         own: int,
-        pool: BufferPool,
+        window: Window,
         waiter: Waiter,
         fence: Callable[[], None] | None,
     ) -> None:
-        self._parts, self._words, self._own, self._pool = parts, words, own, pool
+        self._parts, self._words, self._own, self._window = parts, words, own, window
         self._others = [k for k in range(len(parts)) if k != own]
         self._waiter, self._fence = waiter, fence
         self.memory: Bytes | None = None
@@ -52,8 +53,8 @@ class Pipe:
     def place(self) -> int:
         """Where the ring lies in this processor's part; BY_MESSAGE: there was no room for it."""
         if self.memory is None:
-            self.memory = self._pool.take(RING)
-        return self._pool.place(self.memory)
+            self.memory = self._window.pool.take(RING)
+        return self._window.pool.place(self.memory)
 
     def send(self, at: int, place: int, data: Bytes) -> None:
         """Copy data, at least a byte, into the ring, once all have entered an exchange; each other one `receive`s it.

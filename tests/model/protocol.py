@@ -127,7 +127,7 @@ class Board(Stateful):
                     differs = seen != word
             if differs:
                 yield from self.finish()
-                return False
+                return all((seen ^ word) & ~BORROWS == 0 for seen in self.words)
         yield from self.use_again(0)
         return True
 
