@@ -32,7 +32,9 @@
 #define ALIGN 16
 
 #define PACKED 1
-#define PACKED_MOST (1 << 14)
+#define PACKED_MOST (1 << 16) /* bytes of all mail to a processor: */
+#define PACKED_SMALL (1 << 10) /* what is larger goes as records then; */
+#define PACKED_MANY (1 << 20) /* nothing is packed then */
 #define PACKED_HEADER 24
 #define PACKED_NUMBERS 16
 #define ARRAY_KIND 7
@@ -422,8 +424,9 @@ static PyObject *mail_for(PyObject *outgoing, PyObject *dest, Py_ssize_t bytes)
         Py_DECREF(mail);
         return failed ? NULL : mail;
     }
-    Py_ssize_t used = PyByteArray_CheckExact(mail) ? PyByteArray_GET_SIZE(mail) : PACKED_MOST;
-    return used + bytes > PACKED_MOST || PyByteArray_Resize(mail, used + bytes) ? NULL : mail;
+    Py_ssize_t used = PyByteArray_CheckExact(mail) ? PyByteArray_GET_SIZE(mail) : PACKED_MANY;
+    Py_ssize_t most = bytes > PACKED_SMALL ? PACKED_MOST : PACKED_MANY;
+    return used + bytes > most || PyByteArray_Resize(mail, used + bytes) ? NULL : mail;
 }
 
 /* Add a number: to the last record, if that has numbers of this type. 1, 0 (it goes as records), or -1: an error. */
@@ -762,10 +765,7 @@ static PyMethodDef functions[] = {
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT, .m_name = "pybsp._core", .m_doc = "See pybsp/core.c.", .m_size = -1, .m_methods = functions};
 
-static const struct {
-    PyObject **name;
-    const char *text;
-} names[] = {
+static const struct { PyObject **name; const char *text; } names[] = {
     {&name_tries, "tries"}, {&name_meet, "_meet"}, {&name_met, "_met"}, {&name_show, "_show"},
     {&name_shown, "_shown"}, {&name_enter, "_enter"}, {&name_wait, "wait"}, {&name_lend, "_lend"},
 };

@@ -28,8 +28,8 @@ from .transport.memory import NOTHING, BufferPool
 from .ways import BY_COLLECTIVE, BY_MAIL
 
 # Kinds of records: (kind, tag, bytes, ...), where a negative kind has a pickled tag. Numbers without tags that are sent
-# one after the other are one record.
-NUMBER, ARRAY, BYTES, BUFFER, PICKLE, SHORT_PICKLE, SHORT_ARRAY, NUMBERS, SHORT_BYTES = range(1, 10)
+# one after the other are one record; so is packed mail.
+NUMBER, ARRAY, BYTES, BUFFER, PICKLE, SHORT_PICKLE, SHORT_ARRAY, NUMBERS, SHORT_BYTES, PACKED = range(1, 11)
 # Pickles and arrays of so many bytes, at most, lie in the record: copying them thrice takes less time than saying where
 # they lie. Where a destination gets much, only the shortest do, and of bytes these alone.
 SHORT = 1 << 14
@@ -135,21 +135,15 @@ class Mail:
         return out.words if isinstance(out, Outgoing) else 0
 
     def _records(self, dest: int) -> Outgoing:
-        """What goes to a destination, as records; what was packed becomes such."""
+        """What goes to a destination, as records; what was packed is the first of them."""
         packed = self.outgoing.get(dest)
         if isinstance(packed, Outgoing):
             return packed
         out = self.outgoing[dest] = Outgoing(self._pool)
         if packed is not None:
-            for kind, code, size, shape, at in wire.packed_records(packed):
-                if kind == NUMBERS:
-                    run = self.runs[dest] = np.frombuffer(packed, code, size, at).tolist()
-                    out.runs = (*out.runs, run)
-                    out.records.append((NUMBERS, None, 8, run))
-                else:
-                    self.runs.pop(dest, None)
-                    out.records.append((SHORT_ARRAY, None, size, bytes(packed[at : at + size]), code, shape))
-                    out.words += words_of(size)
+            section = wire.packed_section(packed)
+            out.records.append((PACKED, None, len(packed), section.descriptors))
+            out.words, out.packed = section.words, section.messages - 1
         return out
 
     def _send_other(self, out: Outgoing, dest: int, sign: int, tag: Any, payload: Any) -> None:
@@ -253,7 +247,7 @@ class Mail:
                     messages += section.messages
                 continue
             records = out.records
-            count, size = len(records), out.words
+            count, size = len(records) + out.packed, out.words
             for run in out.runs:
                 size += len(run)
                 count += len(run) - 1
@@ -376,7 +370,8 @@ def _buffer(payload: Any) -> memoryview | None:
 def _nbytes(descriptors: Any) -> int:
     if type(descriptors) is bytes:
         return sum(8 * size if kind == NUMBERS else size for kind, _, size, _, _ in wire.packed_records(descriptors))
-    return sum(8 * len(record[3]) if record[0] == NUMBERS else record[2] for record in descriptors)
+    special = {NUMBERS: lambda record: 8 * len(record[3]), PACKED: lambda record: _nbytes(record[3])}
+    return sum(special[record[0]](record) if record[0] in special else record[2] for record in descriptors)
 
 
 def _unpack_packed(source: int, mail: bytes, messages: list[Message]) -> None:
@@ -415,6 +410,9 @@ def unpack(source: int, section: Section, messages: list[Message]) -> None:
             continue
         if kind == NUMBERS:
             messages += [new_tuple(Message, (source, None, number)) for number in record[3]]
+            continue
+        if kind == PACKED:
+            unpack_packed(source, record[3], messages)
             continue
         if kind < 0:
             kind, tag = -kind, pickle.loads(tag)

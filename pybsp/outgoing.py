@@ -10,12 +10,12 @@ from .transport.memory import NOTHING, BufferPool, Growing
 class Outgoing(Growing):
     """Messages, puts or requests for one processor."""
 
-    __slots__ = ("records", "runs", "words")
+    __slots__ = ("packed", "records", "runs", "words")
 
     def __init__(self, pool: BufferPool) -> None:
         self._pool, self.array, self.used = pool, NOTHING, 0  # as Growing's: one is made for each destination again
         self.records: list[tuple[Any, ...]] = []
-        self.words = 0
+        self.words = self.packed = 0  # of packed mail, which is one record, all messages but one
         self.runs: tuple[list[Any], ...] = ()  # numbers sent one after the other: a record each, of as many messages
 
 

@@ -171,7 +171,7 @@ SPLITTING = """
                 mine = [other for other in range(p) if colors[other] == colors[pid]][:: -1 if k % 2 else 1]
                 for j in range(int(rng.integers(0, 4)) + int(colors[pid])):
                     for dest in range(part.p):
-                        part.send(dest, np.full((3, 2000)[j % 2], pid + 10 * j))
+                        part.send(dest, np.full((3, 9000)[j % 2], pid + 10 * j))
                     part.sync()
                     part.sync()
                     part.send(0, pid)
@@ -179,7 +179,7 @@ SPLITTING = """
                     assert [m.payload for m in part.inbox] == (mine if part.pid == 0 else [])
                 if part.p > 1:
                     with part.split(part.pid % 2) as inner:
-                        inner.send(0, np.full(2000, pid))
+                        inner.send(0, np.full(9000, pid))
                         inner.sync()
                         assert len(inner.inbox) == (inner.p if inner.pid == 0 else 0)
         if pid == 0:
@@ -214,7 +214,7 @@ FAILING = """
     how, which = sys.argv[1], int(sys.argv[2])
     def main(bsp):
         for k in range(3):
-            bsp.send((bsp.pid + 2) % bsp.p, np.full(5000, k))
+            bsp.send((bsp.pid + 2) % bsp.p, np.full(20_000, k))
             bsp.sync()
         with bsp.superstep("exchange"):
             if bsp.pid == which:

@@ -154,7 +154,7 @@ LOSING = """
             if k == 2:
                 lose(bsp)
             for d in range(bsp.p):
-                bsp.send(d, np.full(5000, k))
+                bsp.send(d, np.full(20_000, k))
             bsp.sync()
     pybsp.run(main, router=os.environ.get("ROUTER", "direct"))
 """
@@ -283,7 +283,7 @@ def test_a_superstep_takes_as_many_steps_whatever_is_kept(program: Program) -> N
             bsp.sync()
             lines = 0
             for _ in range(20):
-                bsp.send(1 - bsp.pid, np.zeros(4000))
+                bsp.send(1 - bsp.pid, np.zeros(20_000))
                 sys.settrace(count)
                 bsp.sync()
                 sys.settrace(None)
@@ -292,7 +292,7 @@ def test_a_superstep_takes_as_many_steps_whatever_is_kept(program: Program) -> N
             kept, found = [], {}
             for n in (10, 2000):
                 while len(kept) < n:
-                    bsp.send(1 - bsp.pid, np.full(2500, len(kept)))
+                    bsp.send(1 - bsp.pid, np.full(9000, len(kept)))
                     bsp.sync()
                     kept.append(bsp.inbox[0].payload)
                 found[n] = counted(bsp)

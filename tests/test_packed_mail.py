@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 import pybsp
 from pybsp.compiled import core
-from pybsp.mail import Mail, Message, _unpack_packed, unpack, unpack_packed
+from pybsp.mail import PACKED, SHORT_ARRAY, Inbox, Mail, Message, _unpack_packed, unpack, unpack_packed
 from pybsp.transport import MAIL, Section, wire
 from pybsp.transport.memory import BufferPool
 
@@ -83,9 +83,17 @@ def test_what_is_packed_is_read_alike_with_the_core_and_without(payloads: list[A
 @built
 def test_much_to_one_processor_becomes_records() -> None:
     mail = Mail(BufferPool())
-    row = np.arange(512.0)
-    assert type(sent(mail, [row] * 3, True).descriptors) is bytes
-    assert type(sent(mail, [row] * 4, True).descriptors) is list  # beyond what is packed for a destination
+    row, short = np.arange(512.0), np.arange(100.0)
+    assert type(sent(mail, [row] * 15, True).descriptors) is bytes
+    assert type(sent(mail, [row] * 16, True).descriptors) is list  # beyond what is packed for a destination
+    assert type(sent(mail, [*[row] * 15, *[short] * 1000], True).descriptors) is bytes  # but what is small
+    much = sent(mail, [short] * 3000, True)
+    assert [record[0] for record in much.descriptors[:2]] == [PACKED, SHORT_ARRAY]
+    got: list[Message] = []
+    unpack(0, much, got)
+    assert (much.words, much.messages, len(got)) == (300_000, 3000, 3000)
+    assert all(np.array_equal(message.payload, short) for message in got)
+    assert Inbox([(0, much)]).nbytes == 8 * much.words
     assert type(sent(mail, [1.5] * 16, True).descriptors) is bytes
     assert type(sent(mail, [1.5] * 17, True).descriptors) is list  # a list takes numbers more quickly
     assert type(sent(mail, [np.arange(8)[::2]], True).descriptors) is list
@@ -126,7 +134,7 @@ import numpy as np, pybsp
 
 def main(bsp):
     for k in range(60):
-        bsp.send((bsp.pid + 1) % bsp.p, np.arange(k * 70) * bsp.pid)  # up to what is no longer packed
+        bsp.send((bsp.pid + 1) % bsp.p, np.arange(k * 150) * bsp.pid)  # up to what is no longer packed
         if k % 3 == bsp.pid:
             bsp.send((bsp.pid + 2) % bsp.p, {"k": k})
         if k % 7 == 0:
@@ -134,7 +142,7 @@ def main(bsp):
         bsp.sync()
         got = [message.payload for message in bsp.inbox]
         sums = sum(one.sum() for one in got if isinstance(one, np.ndarray))
-        assert sums == sum(range(k * 70)) * ((bsp.pid - 1) % bsp.p), (k, got)
+        assert sums == sum(range(k * 150)) * ((bsp.pid - 1) % bsp.p), (k, got)
         assert ({"k": k} in [one for one in got if isinstance(one, dict)]) == (k % 3 == (bsp.pid - 2) % bsp.p)
         assert (float(k) in [one for one in got if isinstance(one, float)]) == (k % 7 == 0)
     return bsp.pid, tuple((one.h_out, one.h_in, one.M, one.messages) for one in bsp.ledger)
