@@ -161,6 +161,12 @@ def _small(
     return result if out is None or result is NOT_SMALL else placed("broadcast", result, out)
 
 
+def _pipes(
+    _: Any, root: int = 0, degree: Any = None, algorithm: Any = None, like: Any = None, *, out: Any = None
+) -> bool:
+    return degree is None and algorithm is None and like is None
+
+
 def _riding(
     bsp: BSP,
     value: Any,
@@ -191,7 +197,7 @@ def _riding(
     return spread_riding(bsp, "broadcast", value, root, agreed, like, words)
 
 
-@primitive(cost, plan, _small, _riding)
+@primitive(cost, plan, _small, _riding, _pipes)
 def broadcast(
     bsp: BSP,
     value: Any,

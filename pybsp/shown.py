@@ -7,6 +7,7 @@ elsewhere. Not in checked mode, on virtual processors, or with a router that for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -400,7 +401,7 @@ class Shown:
 
 
 class AsShown:
-    """What ranks of one node would note of small collectives, on virtual processors: `with` it around a call of one.
+    """What ranks of one node would note of small collectives, on virtual processors: `with calling()` around one.
 
     Args:
         room: bytes that a rank may show.
@@ -411,6 +412,12 @@ class AsShown:
 
     def __init__(self, room: int) -> None:
         self._room, self.now = room, False
+        self._most: float = room
+
+    def calling(self, pipes: bool) -> AsShown:
+        """For a call; `pipes`: what has no room goes through a pipe."""
+        self._most = math.inf if pipes else self._room
+        return self
 
     def __enter__(self) -> None:
         self.now = True
@@ -421,7 +428,7 @@ class AsShown:
     def counted(self, parcels: Mapping[int, Parcel], counts: Counted) -> Counted:
         """What a superstep counts here, where that is sent."""
         words, messages, items, ways = counts
-        fits = all(8 * section[1] <= self._room for parcel in parcels.values() for section in parcel.values())
+        fits = all(8 * section[1] <= self._most for parcel in parcels.values() for section in parcel.values())
         return (words, messages, items, BY_RECORD) if self.now and fits and ways == BY_COLLECTIVE else counts
 
 

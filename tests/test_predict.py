@@ -347,7 +347,7 @@ import numpy as np
 import pybsp
 from pybsp import collectives
 def main(bsp):
-    big, small = np.zeros(8192), np.zeros(4)
+    big, small = np.zeros(1 << 15), np.zeros(4)
     with bsp.label("small"):
         collectives.allreduce(bsp, 1.0, np.add)
         collectives.broadcast(bsp, small)
@@ -357,6 +357,9 @@ def main(bsp):
         collectives.allreduce(bsp, big, np.add, degree=2)
         collectives.broadcast(bsp, big, degree=2)
         collectives.allgather(bsp, big)
+    with bsp.label("through a pipe"):
+        collectives.broadcast(bsp, big)
+        bsp.sync()
     with bsp.label("started"):
         ticket = collectives.allreduce.start(bsp, 1.0, np.add)
         bsp.sync()
@@ -386,6 +389,8 @@ def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_p
     (virtual,) = (run.ledger for run in _runs([str(source)], 2, dataclasses.replace(here, hosts=("a", "a"))))
     assert ways_of(list(virtual)) == on_ranks
     assert ("small", ("record",), ()) in on_ranks
+    assert ("through a pipe", ("record",), ()) in on_ranks
+    assert ("large", ("collective",), ()) in on_ranks
     (apart,) = (run.ledger for run in _runs([str(source)], 2, dataclasses.replace(here, hosts=("a", "b"))))
     assert not any("record" in ways for _, ways, _ in ways_of(list(apart)))
     by_board = BSPMachine(2, g=0.0, l=1.0, r=1.0, o_msg=64.0)
