@@ -28,7 +28,7 @@ def exchange_ledger(superstep: SuperstepEngine, everybody: bool = True) -> None:
     first = log.combined
     log.update_counts()
     # Before the rounds: what is combined takes the place of own rows, and where processor 0 alone gets it, of its own.
-    begins, start = log.begins(len(log)) if superstep.transport.one_clock else None, first
+    begins, start = log.begins(log.combined, len(log)) if superstep.transport.one_clock else None, first
     while True:
         round_ = shares(first, len(log), superstep.p)
         last = round_[-1][1] if round_ else first

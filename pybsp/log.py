@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
@@ -174,27 +174,39 @@ class Log:
             self._begun.append(len(self))
             self._instants.append(instant)
 
-    def begins(self, last: int) -> NDArray[np.float64]:
-        """When the supersteps before `last` began that are not combined yet, by this processor's clock.
+    def begins(self, first: int, last: int) -> NDArray[np.float64]:
+        """When the supersteps from `first` to before `last` began, which are not combined, by this processor's clock.
 
         NaN where that is not known: before what a checkpoint has brought back another process had another clock.
         """
-        measured = [piece[:, MEASURED] for piece in self.pieces(self.combined, last)]
-        begins = np.concatenate(([0.0], *measured)).cumsum()[:-1]
-        rows = np.array(self._begun) - self.combined
-        rows = rows[rows < len(begins)]
-        lies_between = np.array(self._instants)[: len(rows)] - begins[rows]
-        begins += np.repeat((np.nan, *lies_between), np.diff(rows, prepend=0, append=len(begins)))
-        return begins
+        # Of what is left out between supersteps (`begin_at`) only what comes last before these counts, and what comes
+        # among them: a part that is entered again and again asks for a few rows each time.
+        known = max(bisect_right(self._begun, first) - 1, 0)
+        rows = self._begun[known : bisect_left(self._begun, last)]
+        start = min(first, rows[0]) if rows else first
+        begins = np.zeros(last - start + 1)
+        np.cumsum(np.concatenate([piece[:, MEASURED] for piece in self.pieces(start, last)] or [[]]), out=begins[1:])
+        instants = self._instants[known : known + len(rows)]
+        if len(rows) == 1 and rows[0] == start:
+            begins += instants[0]
+        else:
+            places = np.array(rows, np.int64) - start
+            between = np.array(instants) - begins[places]
+            begins += np.repeat((np.nan, *between), np.diff(places, prepend=0, append=len(begins)))
+        return begins[first - start : -1]
 
     def timed(self, first: int, one_clock: bool) -> NDArray[np.float64]:
         """The rows from `first` on, each with when it began, or NaN, shape (supersteps, COLUMNS + 1): a copy."""
-        rows = self.table(first)
-        begins = np.full(len(rows), np.nan)
+        last = len(self)
+        rows = np.full((last - first, COLUMNS + 1), np.nan)
+        at = 0
+        for piece in self.pieces(first, last):
+            rows[at : at + len(piece), :COLUMNS] = piece
+            at += len(piece)
         if one_clock:
             known = max(first, self.combined)
-            begins[known - first :] = self.begins(len(self))[known - self.combined :]
-        return np.column_stack((rows, begins))
+            rows[known - first :, COLUMNS] = self.begins(known, last)
+        return rows
 
     def take_away(self) -> float:
         """Seconds that the superstep that goes on has been in exchanges of parts: they are no longer noted."""
@@ -337,7 +349,7 @@ class Log:
     def _go_on_at(self, last: int) -> None:
         """The rows before `last` will no longer say when that one began."""
         if self._begun and last > self.combined:
-            ended = float(self.begins(last)[-1] + self.table(last - 1, last)[0, MEASURED])
+            ended = float(self.begins(last - 1, last)[0] + self.table(last - 1, last)[0, MEASURED])
             gone = bisect_left(self._begun, last)
             self._begun, self._instants = self._begun[gone:], self._instants[gone:]
             if not self._begun or self._begun[0] > last:

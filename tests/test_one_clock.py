@@ -25,7 +25,7 @@ def noted(*supersteps: tuple[float, float], began: float = 0.0) -> Log:
 
 def combined(*logs: Log) -> NDArray[np.float64]:
     last = len(logs[0])
-    return combine([np.column_stack((log.table(log.combined), log.begins(last))) for log in logs])
+    return combine([np.column_stack((log.table(log.combined), log.begins(log.combined, last))) for log in logs])
 
 
 def test_who_ends_a_superstep_late_does_not_count_twice() -> None:
@@ -55,8 +55,29 @@ def test_what_is_left_out_between_two_supersteps_is_in_neither() -> None:
     log.begin_at(30.0)  # this one counts
     log.note(0.0, 0.0, 1.0, 2.0, 0, 0, 0, 0, 0, 0, 0)
     log.note(0.0, 0.0, 1.0, 2.0, 0, 0, 0, 0, 0, 0, 0)
-    assert log.begins(3).tolist() == [5, 30, 32]
-    assert log.begins(2).tolist() == [5, 30]
+    assert log.begins(log.combined, 3).tolist() == [5, 30, 32]
+    assert log.begins(log.combined, 2).tolist() == [5, 30]
+
+
+def test_a_part_that_is_entered_again_and_again_looks_at_the_rows_of_one_stay_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = Log()
+    for stay in range(50):
+        log.begin_at(100.0 * stay)
+        log.note(0.0, 0.0, 1.0, 2.0, 0, 0, 0, 0, 0, 0, 0)
+        log.note(0.0, 0.0, 1.0, 3.0, 0, 0, 0, 0, 0, 0, 0)
+    asked: list[int] = []
+    pieces = Log.pieces
+
+    def counted(self: Log, first: int, last: int) -> Any:
+        asked.append(first)
+        return pieces(self, first, last)
+
+    monkeypatch.setattr(Log, "pieces", counted)
+    assert log.timed(98, True)[:, COLUMNS].tolist() == [4900, 4902]
+    assert log.timed(97, True)[:, COLUMNS].tolist() == [4802, 4900, 4902]
+    assert min(asked) == 96
 
 
 @pytest.mark.parametrize("at", [1, 2, 3, 4])
@@ -66,9 +87,9 @@ def test_where_some_are_combined_the_rest_begin_when_they_did(at: int) -> None:
     for _ in range(3):
         log.note(0.0, 0.0, 1.0, 7.0, 0, 0, 0, 0, 0, 0, 0)
     expected = [5.0, 15.0, 40.0, 47.0, 54.0]
-    assert log.begins(5).tolist() == expected
+    assert log.begins(log.combined, 5).tolist() == expected
     log.put([np.full((at, COLUMNS), 9.0)])
-    assert log.begins(5).tolist() == expected[at:]
+    assert log.begins(log.combined, 5).tolist() == expected[at:]
 
 
 def test_rows_of_a_run_that_goes_on_have_no_clock_but_what_comes_then_has() -> None:
@@ -76,14 +97,14 @@ def test_rows_of_a_run_that_goes_on_have_no_clock_but_what_comes_then_has() -> N
     resumed.resume(noted((1, 10), (1, 3), began=5.0).as_saved())
     resumed.begin_at(90.0)
     resumed.note(0.0, 0.0, 1.0, 7.0, 0, 0, 0, 0, 0, 0, 0)
-    assert np.array_equal(resumed.begins(3), [np.nan, np.nan, 90], equal_nan=True)
+    assert np.array_equal(resumed.begins(resumed.combined, 3), [np.nan, np.nan, 90], equal_nan=True)
     assert np.array_equal(resumed.timed(1, True)[:, COLUMNS], [np.nan, 90], equal_nan=True)
     assert np.isnan(resumed.timed(1, False)[:, COLUMNS]).all()
     rows = combined(resumed, noted((4, 12), (5, 6), (2, 9), began=80.0))
     assert rows[:, MEASURED].tolist() == [12, 6, 9]  # each one's own, and from 98 to 107
     assert rows[:, SECONDS].tolist() == [4, 5, 2]
     resumed.put([np.full((1, COLUMNS), 9.0)])
-    assert np.array_equal(resumed.begins(3), [np.nan, 90], equal_nan=True)
+    assert np.array_equal(resumed.begins(resumed.combined, 3), [np.nan, 90], equal_nan=True)
     assert resumed.timed(0, True)[:, COLUMNS].tolist()[2] == 90
 
 
@@ -103,7 +124,7 @@ def test_the_log_of_a_trace_begins_when_the_program_does() -> None:
     engine: Any = SimpleNamespace(account=account, pid=0)
     Tracer(engine)
     account.log.note(0.0, 0.0, 1.0, 2.0, 0, 0, 0, 0, 0, 0, 0)
-    assert account.log.begins(1).tolist() == [account.left]
+    assert account.log.begins(0, 1).tolist() == [account.left]
 
 
 def test_what_rides_beside_a_call_of_another_group_is_said() -> None:
