@@ -71,7 +71,7 @@ static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_ty
 static PyObject *dtypes[128]; /* by their character */
 
 static PyObject *name_tries, *name_meet, *name_met, *name_show, *name_shown, *name_enter, *name_wait,
-    *name_lend;
+    *name_lend, *name_forget;
 
 static inline int64_t *word_of(Meeting *self, Py_ssize_t k, Py_ssize_t at)
 {
@@ -83,9 +83,15 @@ static inline int64_t *status_of(Meeting *self, Py_ssize_t k)
     return word_of(self, k, self->status + 8 * (self->number & 1));
 }
 
-/* Whether this processor reads data of others, which the status says. */
-static inline int reads(Meeting *self)
+/* Whether this processor reads data of others, which the status says; forgets what came and nothing refers to any more,
+   as most of it after one superstep. -1: an error. */
+static int reads(Meeting *self)
 {
+    for (Py_ssize_t i = PyList_GET_SIZE(self->got) - 1; i >= 0; i--) {
+        PyObject *entry = PyList_GET_ITEM(self->got, i); /* number, whose, data */
+        if (Py_REFCNT(PyTuple_GET_ITEM(entry, 2)) == 1 && PyList_SetSlice(self->got, i, i + 1, NULL))
+            return -1;
+    }
     return PyList_GET_SIZE(self->got) || PyDict_GET_SIZE(self->borrowing);
 }
 
@@ -143,8 +149,9 @@ static int alike(Meeting *self, int64_t word)
 
 static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, PyObject *twin, PyObject *unlike)
 {
-    if (reads(self))
-        return PyObject_CallMethodOneArg((PyObject *)self, twin, kind);
+    int reading = reads(self);
+    if (reading)
+        return reading < 0 ? NULL : PyObject_CallMethodOneArg((PyObject *)self, twin, kind);
     int64_t word = PyLong_AsLongLong(kind);
     if (word == -1 && PyErr_Occurred())
         return NULL;
@@ -153,8 +160,15 @@ static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, PyObject 
     int same = alike(self, word);
     if (same < 0)
         return NULL;
-    if (same && !PyDict_GET_SIZE(self->lending))
+    if (same) {
+        if (PyDict_GET_SIZE(self->lending)) {
+            PyObject *done = PyObject_CallMethodNoArgs((PyObject *)self, name_forget); /* nobody borrows anything */
+            if (!done)
+                return NULL;
+            Py_DECREF(done);
+        }
         Py_RETURN_TRUE;
+    }
     PyObject *number = PyLong_FromLongLong(word), *found = NULL;
     if (number)
         found = PyObject_CallMethodOneArg((PyObject *)self, unlike, number);
@@ -194,7 +208,10 @@ static Py_ssize_t room_for(PyObject *manifests)
 static int enter_as(Meeting *self, int64_t word, int parity)
 {
     word |= (int64_t)self->number << STATUS_EPOCH_SHIFT | SOMETHING;
-    if (reads(self)) {
+    int reading = reads(self);
+    if (reading < 0)
+        return -1;
+    if (reading) {
         PyObject *flag = PyObject_CallMethod((PyObject *)self, "_post_borrowed", "i", parity);
         if (!flag)
             return -1;
@@ -754,7 +771,7 @@ static const struct {
 } names[] = {
     {&name_tries, "tries"},      {&name_meet, "_meet"},       {&name_met, "_met"},
     {&name_show, "_show"},       {&name_shown, "_shown"},     {&name_enter, "_enter"},
-    {&name_wait, "wait"},        {&name_lend, "_lend"},
+    {&name_wait, "wait"},        {&name_lend, "_lend"},       {&name_forget, "forget"},
 };
 
 static const struct {

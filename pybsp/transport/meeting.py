@@ -87,10 +87,12 @@ class Twin:
                 if not tries:
                     quiet = False
                     break
-        if not quiet or self._lending:
+        if not quiet:
             return self._met(word)
         if self._fence:
             self._fence()
+        if self._lending:
+            self.forget()  # nobody borrows anything: all that was lent is free
         return True
 
     def _met(self, word: int) -> bool:
@@ -103,7 +105,7 @@ class Twin:
         if self._fence:
             self._fence()
         if self._lending:
-            self._lent.clear()  # nobody borrows anything: all that was lent is free
+            self.forget()
         return True
 
     def show(self, kind: int) -> bool:
@@ -131,10 +133,12 @@ class Twin:
                 if not tries:
                     alike = False
                     break
-        if not alike or self._lending:
+        if not alike:
             return self._shown(posted)
         if self._fence:
             self._fence()
+        if self._lending:
+            self.forget()  # nobody borrows anything: all that was lent is free
         return True
 
     def _shown(self, posted: int) -> bool:
@@ -147,7 +151,7 @@ class Twin:
         if self._fence:
             self._fence()
         if self._lending:
-            self._lent.clear()  # nobody borrows anything
+            self.forget()
         return True
 
     def enter(
@@ -287,6 +291,9 @@ class Twin:
         raise NotImplementedError
 
     def finish(self) -> None:
+        raise NotImplementedError
+
+    def forget(self) -> None:
         raise NotImplementedError
 
     def _post_borrowed(self, parity: int) -> int:
