@@ -83,9 +83,8 @@ static inline int64_t *status_of(Meeting *self, Py_ssize_t k)
     return word_of(self, k, self->status + 8 * (self->number & 1));
 }
 
-/* Whether this processor reads data of others, which the status says; forgets what came and nothing refers to any more,
-   as most of it after one superstep. -1: an error. */
-static int reads(Meeting *self)
+/* `reads` where there was something: forgets what came and nothing refers to any more, as most of it after a superstep. */
+static int still_reads(Meeting *self)
 {
     for (Py_ssize_t i = PyList_GET_SIZE(self->got) - 1; i >= 0; i--) {
         PyObject *entry = PyList_GET_ITEM(self->got, i); /* number, whose, data */
@@ -93,6 +92,12 @@ static int reads(Meeting *self)
             return -1;
     }
     return PyList_GET_SIZE(self->got) || PyDict_GET_SIZE(self->borrowing);
+}
+
+/* Whether this processor reads data of others, which the status says. -1: an error. */
+static inline int reads(Meeting *self)
+{
+    return PyList_GET_SIZE(self->got) || PyDict_GET_SIZE(self->borrowing) ? still_reads(self) : 0;
 }
 
 /* Whether there are more ranks than cores: then one look for each turn of the others is enough. -1: an error. */
