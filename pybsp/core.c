@@ -88,9 +88,14 @@ static inline int64_t *status_of(Meeting *self, Py_ssize_t k)
     return word_of(self, k, self->status + 8 * (self->number & 1));
 }
 
-/* Whether this processor reads no data of others, or none but what is old, which stays what its borrows say. */
+/* Whether this processor reads no data of others, or none but what is old, which stays what its borrows say. What came
+   and nothing refers to any more, as most of it after a superstep, is forgotten. */
 static inline int settled(Meeting *self)
 {
+    for (Py_ssize_t i = PyList_GET_SIZE(self->got) - 1; i >= 0; i--)
+        if (Py_REFCNT(PyTuple_GET_ITEM(PyList_GET_ITEM(self->got, i), 2)) == 1 &&
+            PyList_SetSlice(self->got, i, i + 1, NULL))
+            PyErr_Clear(); /* the twin sees to it */
     return !PyList_GET_SIZE(self->got) && (!PyDict_GET_SIZE(self->borrowing) ||
                                            (PyBytes_CheckExact(self->settled) && !PyDict_GET_SIZE(self->dropped)));
 }
@@ -110,17 +115,20 @@ static int64_t post_borrowed(Meeting *self, int parity)
     return found;
 }
 
-/* What all others, which are here, read of this processor's data, as bits, with that of what this exchange sends; 0 where
-   that frees nothing: nothing is lent, or all of it is old, and old data is read. */
-static int64_t reclaims(Meeting *self)
+/* Let go what was lent and none of the others reads, all of which are here; -1: an error. */
+static int reclaim(Meeting *self)
 {
-    int64_t reading = 1;
+    int64_t reading = 1; /* what this exchange sends is still to be read */
     if (!PyDict_GET_SIZE(self->lending))
         return 0;
     for (Py_ssize_t k = 0; k < self->size; k++)
         if (k != self->own && *status_of(self, k) & BORROWS)
             reading |= *(word_of(self, k, self->borrows[self->number & 1]) + self->own);
-    return self->number - self->lent >= AGES && reading >> AGES & 1 ? 0 : reading;
+    if (self->number - self->lent >= AGES && reading >> AGES & 1)
+        return 0; /* all of it is old, and old data is read */
+    PyObject *done = PyObject_CallMethod((PyObject *)self, "_reclaim", "L", (long long)reading);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
 }
 
 /* Whether there are more ranks than cores: then one look for each turn of the others is enough. -1: an error. */
@@ -162,7 +170,7 @@ static int all_here(Meeting *self, int looks, int turns)
     return 1;
 }
 
-/* Enter the next exchange with that status, and look whether all others have the same one: 1 or 0; -1: an error. */
+/* Enter the next exchange with that status. 1: all others have it too; 2: all are here; 0: not all; -1: an error. */
 static int alike(Meeting *self, int64_t word)
 {
     STORE(status_of(self, self->own), word);
@@ -171,7 +179,7 @@ static int alike(Meeting *self, int64_t word)
         return here;
     for (Py_ssize_t k = 0; k < self->size; k++)
         if ((*status_of(self, k) ^ word) & ~(int64_t)BORROWS)
-            return 0;
+            return 2;
     return 1;
 }
 
@@ -187,8 +195,10 @@ static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, PyObject 
     int same = alike(self, word);
     if (same < 0)
         return NULL;
-    if (same && !reclaims(self))
-        Py_RETURN_TRUE;
+    if (same == 1)
+        return reclaim(self) ? NULL : Py_NewRef(Py_True);
+    if (same && !flags)
+        Py_RETURN_FALSE; /* all are here: the caller sees what they say */
     PyObject *number = PyLong_FromLongLong(word), *found = NULL;
     if (number)
         found = PyObject_CallMethodOneArg((PyObject *)self, unlike, number);
@@ -290,17 +300,11 @@ static PyObject *enter(Meeting *self, PyObject *const *args, Py_ssize_t count)
     return enter_as(self, word, parity) ? NULL : PyList_New(0);
 }
 
-/* A new named tuple of that class, without items. */
-static PyObject *named_tuple(PyObject *type, Py_ssize_t items)
-{
-    return ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, items);
-}
-
 /* The section of packed mail, copied out of memory that is used again: `wire.packed_section`. */
 static PyObject *section_of(const char *mail, Py_ssize_t bytes)
 {
     const int64_t *header = (const int64_t *)mail;
-    PyObject *section = named_tuple(section_type, 4);
+    PyObject *section = ((PyTypeObject *)section_type)->tp_alloc((PyTypeObject *)section_type, 4);
     if (!section)
         return NULL;
     PyTuple_SET_ITEM(section, 0, PyBytes_FromStringAndSize(mail, bytes));
@@ -374,14 +378,9 @@ static PyObject *gather(Meeting *self, PyObject *kind)
             }
         }
     }
-    int64_t reading = reclaims(self);
-    if (reading) {
-        PyObject *done = PyObject_CallMethod((PyObject *)self, "_reclaim", "L", (long long)reading);
-        if (!done) {
-            Py_DECREF(texts);
-            return NULL;
-        }
-        Py_DECREF(done);
+    if (reclaim(self)) {
+        Py_DECREF(texts);
+        return NULL;
     }
     if (!all_packed)
         return texts;
@@ -522,7 +521,8 @@ static PyObject *pack(PyObject *module, PyObject *const *args, Py_ssize_t count)
 /* One message more; takes the reference to the payload. */
 static int add_message(PyObject *messages, PyObject *source, PyObject *payload)
 {
-    PyObject *message = payload ? named_tuple(message_type, 3) : NULL;
+    PyTypeObject *type = (PyTypeObject *)message_type;
+    PyObject *message = payload ? type->tp_alloc(type, 3) : NULL;
     if (!message) {
         Py_XDECREF(payload);
         return -1;

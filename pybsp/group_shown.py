@@ -65,7 +65,7 @@ class GroupShown(Shown):
         calls = self._engine.group_rides
         assert calls is not None
         self._calls.take_back()
-        return calls.came(self._group, name, steps(), *self._came)
+        return calls.came(self._group, name, steps(), *self.taken())
 
     def hear(self, name: str, label: float, signature: int, at: int, read: Callable[[int], tuple[Any, Counts]]) -> Any:
         found = super().hear(name, label, signature, at, read)

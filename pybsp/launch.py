@@ -26,6 +26,7 @@ from .machine import BSPMachine, machine_in_force
 from .machine_cache import Place
 from .managed import managed
 from .part_totals import exchange_totals
+from .rehearsal import due, rehearse
 from .routing.choice import Routing, name_of, named, resolved
 from .routing.choice import router as make_router
 from .session import Circumstances, Session
@@ -207,6 +208,7 @@ class _Decided(NamedTuple):
     machine: BSPMachine
     routing: Routing
     begun: Mapping[Sequence[Path], int]  # see checkpoints.asked
+    rehearsed: Sequence[str]  # packages
 
 
 class _BSPSession(Session[BSP]):
@@ -263,7 +265,7 @@ class _BSPSession(Session[BSP]):
 
         self._machine, self._warning = machine_in_force(self._machine, self.transport.p, cached)
         routing = resolved(self._chosen(), self._machine, self.transport.all_remote)
-        return _Decided(self._machine, routing, checkpoints.begun())
+        return _Decided(self._machine, routing, checkpoints.begun(), due(self.transport) if self.world else ())
 
     def in_force(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         checkpointing = None
@@ -280,6 +282,7 @@ class _BSPSession(Session[BSP]):
         transport, machine = self.transport, decided.machine
         if machine.calibrated:
             transport.tune(machine.o_msg)
+        rehearse(decided.rehearsed, transport, machine)
         router = make_router(decided.routing, transport)
         self._checkpointing, checked = arguments["checkpoint"], arguments["checked"]
         recorder: Recorder | None = None

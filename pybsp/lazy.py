@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 _of_programs: list[str] = []  # packages that were imported, and of which a program may use any name in a superstep
+_loaded = 0  # how many of them, from the first on, `ready` has loaded
 
 
 class _Package(ModuleType):
@@ -67,9 +68,16 @@ def lazy(
     return __getattr__, __dir__, sorted(name for name in origins if name == "__version__" or not name.startswith("_"))
 
 
+def of_programs() -> Sequence[str]:
+    """The packages that were imported, and of which a program may use any name in a superstep."""
+    return tuple(_of_programs)
+
+
 def ready() -> None:
     """Load what a program may call in its supersteps: a run does this before it begins, so that no superstep waits."""
-    while _of_programs:
-        package = sys.modules[_of_programs.pop()]
+    global _loaded
+    while _loaded < len(_of_programs):
+        package = sys.modules[_of_programs[_loaded]]
+        _loaded += 1
         for name in package.__all__:
             getattr(package, name)

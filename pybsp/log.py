@@ -185,7 +185,8 @@ class Log:
         rows = self._begun[known : bisect_left(self._begun, last)]
         start = min(first, rows[0]) if rows else first
         begins = np.zeros(last - start + 1)
-        np.cumsum(np.concatenate([piece[:, MEASURED] for piece in self.pieces(start, last)] or [[]]), out=begins[1:])
+        measured = [np.empty(0), *(piece[:, MEASURED] for piece in self.pieces(start, last))]
+        np.cumsum(np.concatenate(measured), out=begins[1:])
         instants = self._instants[known : known + len(rows)]
         if len(rows) == 1 and rows[0] == start:
             begins += instants[0]

@@ -49,7 +49,7 @@ PROCESSORS = whole(1, 2**31 - 1)  # in a file: as many as MPI counts
 LEAST, ABOVE = number(), number(above=True)
 FURTHER = "further"  # of `BSPMachine.o_way`, beside the ways: each but the first, of those that send
 LATE = ("empty", "sending")  # of `BSPMachine.late`
-FIRST = 0.4  # share of it, at least, in a superstep that uses a way first, but for a record: 0.2 to 0.7 in the examples
+FIRST = 0.25  # share of it, at least, in a superstep that uses a way first, but for a record: fits the examples
 NO_KINDS: Mapping[str, float] = types.MappingProxyType({})
 AnyMachine = TypeVar("AnyMachine", "BSPMachine", "EBSPMachine")
 Sized = TypeVar("Sized", bound="BSPMachine | EBSPMachine")
@@ -102,7 +102,7 @@ class BSPMachine(MachinePart):
             words cost, and of each further way beside another ("further"): pairs of name and seconds, or a mapping. A
             ledger's predictions alone know the ways.
         late: seconds that an exchange takes more after long computing, when caches hold none of what it needs: pairs,
-            or a mapping; "empty" where no message goes, "sending" where one does, and what each way adds. 0.4 of
+            or a mapping; "empty" where no message goes, "sending" where one does, and what each way adds. 0.25 of
             it at least where a way is used for the first time in a run, but for a record.
         after: rows (seconds of computing, and the shares after it of "empty", "sending" and what ways add), ascending;
             from the last on they are that row's. Rows of two have one share for all.

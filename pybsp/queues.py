@@ -52,7 +52,8 @@ class Queue(Participant):
         self._p, self._pool, self._checked = superstep.p, superstep.pool, superstep.checked
         self._superstep, self._gate, self._participants = superstep, superstep.gate, superstep.participants
         self._words = words_of(dtype.itemsize)
-        self._out: dict[int, list[Bytes]] = {}  # for each destination, in the order of sending
+        # For each destination, in the order of sending: memory, and how much of it is filled.
+        self._out: dict[int, tuple[Bytes, int]] = {}
         self._single: tuple[list[int], list[Any]] = ([], [])
         self._sort_type = np.uint8 if self._p <= 1 << 8 else np.uint16 if self._p <= 1 << 16 else np.intp
         # Which Python numbers always cast: floats; integers that are not too large.
@@ -181,9 +182,7 @@ class Queue(Participant):
         self._flush_single()
         for dest, chosen in places:
             if items.ndim == 0:
-                data = self._pool.take(count_of(chosen) * self.dtype.itemsize)
-                data.view(self.dtype)[:] = items
-                self._out.setdefault(dest, []).append(data)
+                self._room(dest, count_of(chosen))[:] = items
             elif isinstance(chosen, slice):
                 self._place(dest, items[chosen])
             else:
@@ -276,18 +275,30 @@ class Queue(Participant):
         begin = 0
         for dest, count in zip(filled.tolist(), counts[filled].tolist(), strict=True):
             end = begin + size * count
-            self._out.setdefault(dest, []).append(data[begin:end])
+            if dest in self._out:
+                self._room(dest, count)[:] = data[begin:end].view(self.dtype)
+            else:
+                self._out[dest] = data[begin:end], end - begin
             begin = end
 
     def _place(self, dest: int, items: NDArray[Any], chosen: NDArray[np.intp] | None = None) -> None:
         """Copy items (those chosen) to what goes to dest: the one copy of sending."""
-        count = items.size if chosen is None else chosen.size
-        data = self._pool.take(count * self.dtype.itemsize)
         if chosen is None:
-            data.view(self.dtype)[:] = items
+            self._room(dest, items.size)[:] = items
         else:
-            items.take(chosen, out=data.view(self.dtype), mode="clip")  # mode: the default one would copy twice
-        self._out.setdefault(dest, []).append(data)
+            items.take(chosen, out=self._room(dest, chosen.size), mode="clip")  # the default mode would copy twice
+
+    def _room(self, dest: int, count: int) -> NDArray[Any]:
+        """Where so many items more go that leave for dest: behind those that do, as all leave in one piece."""
+        there, used = self._out.get(dest, (NOTHING, 0))
+        end = used + count * self.dtype.itemsize
+        if end > there.size:
+            # Twice the size: all copies together cost no more than what is written.
+            larger = self._pool.take(max(end, 2 * there.size))
+            larger[:used] = there[:used]
+            there = larger
+        self._out[dest] = there, end
+        return there[used:end].view(self.dtype)
 
     def _flush_single(self) -> None:
         """Items sent one at a time, as one array; keeps the order of calls."""
@@ -315,15 +326,10 @@ class Queue(Participant):
             return
         self._flush_single()
         size, stream = self.dtype.itemsize, JOINED + self.number
-        for dest, pieces in self._out.items():
-            data = pieces[0] if len(pieces) == 1 else self._joined_pieces(pieces)
-            count = data.size // size
-            parcels.setdefault(dest, {})[stream] = new_tuple(Section, (None, count * self._words, count, data))
+        for dest, (data, used) in self._out.items():
+            count = used // size
+            parcels.setdefault(dest, {})[stream] = new_tuple(Section, (None, count * self._words, count, data[:used]))
         self._out = {}
-
-    def _joined_pieces(self, pieces: Sequence[Bytes]) -> Bytes:
-        whole = self._pool.take(sum(piece.size for piece in pieces))
-        return np.concatenate(pieces, out=whole)
 
     def forget(self) -> None:
         self._gone = self._left

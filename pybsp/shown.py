@@ -40,6 +40,7 @@ Counts = bytes  # words out and in, messages out and in, as `log.pack_counts` ma
 # A superstep of a climb (collectives/small_climbs.py): who hears this processor, who it hears from, these and itself,
 # counts.
 Turn = tuple[list[int], list[int], list[int], Counts]
+Came = tuple[Arrival, float, Counted]  # instead of a record: seconds of computing before it, what this processor sent
 Read = Callable[[int, int], tuple[Any, float]]  # of a processor's record, where it begins
 
 
@@ -76,7 +77,7 @@ class Shown:
         self.mine, self.pid = self.parts[engine.pid], engine.pid
         self.others = [pid for pid in range(engine.p) if pid != engine.pid]
         self._theirs = [self.words[pid] for pid in self.others]
-        self._came: tuple[Arrival, float, Counted]
+        self._came: Came | None = None
         self.idle: list[Turn] = []
 
     @classmethod
@@ -173,11 +174,12 @@ class Shown:
         place = at >> 3
         try:
             arrival: Arrival | None
-            enter, sent = clock(), NOTHING
             if engine.rides.riding:
                 parcels, sent = engine.pack_rides()
+                enter = clock()
                 arrival = self._show(RIDES, parcels) or QUIET
             else:
+                enter, sent = clock(), NOTHING
                 arrival = self._show(RIDES)
             if arrival is None:
                 account = engine.account
@@ -223,11 +225,12 @@ class Shown:
         account = engine.account
         try:
             arrival: Arrival | None
-            enter, sent = clock(), NOTHING
             if engine.rides.riding:
                 parcels, sent = engine.pack_rides()
+                enter = clock()
                 arrival = self._show(RIDES, parcels) or QUIET
             else:
+                enter, sent = clock(), NOTHING
                 arrival = self._show(RIDES)
             place = at >> 3
             for words in self._theirs:
@@ -268,8 +271,14 @@ class Shown:
         engine = self._engine
         engine.rides.take_back()
         ride = engine.rides.start(name, steps())
-        engine.take_rides(name, *self._came)
+        engine.take_rides(name, *self.taken())
         return ride.finish()
+
+    def taken(self) -> Came:
+        """What came instead of a record, once: kept, its senders could not use its memory again."""
+        came, self._came = self._came, None
+        assert came is not None
+        return came
 
     def swap(
         self, name: str, signature: int, at: int, sent: tuple[int, int], expected: Sequence[int], read: Read
@@ -287,7 +296,7 @@ class Shown:
         Returns:
             What they have, in that order; arrays are read-only views, until the next sync.
         """
-        arrival, seconds, riding = self._came
+        arrival, seconds, riding = self.taken()
         words, messages = sent
         self._engine.rides.count(name, words)
         sent_in_all = riding[0] + words, riding[1] + messages, 0, riding[3] | BY_RECORD

@@ -298,13 +298,13 @@ class SuperstepEngine:
             if self.rides.riding or self._letters or self._noted:
                 self._go_on()
             return
-        # Time counts here: it is what an empty superstep takes.
+        # Time counts here: it is what an empty superstep takes. To pack is computing: the exchange begins after it.
         try:
-            enter = clock()
             self.inbox = self._empty
             if self._outgoing or self._puts:
                 near = self._near
                 if near is not None and not self._puts and self.tracer is None:
+                    enter = clock()
                     exchanged = near.exchange_mail(SYNC, self._outgoing)
                     if exchanged is not None:
                         self._take_mail(enter, *exchanged)
@@ -314,9 +314,10 @@ class SuperstepEngine:
                     sent = self.accesses.pack_puts(parcels, sent)
                 if self.tracer is not None:
                     self.tracer.count(parcels)
+                enter = clock()
                 arrival = self.route(SYNC, None, parcels, COUNTS)
             else:
-                sent = NOTHING
+                sent, enter = NOTHING, clock()
                 arrival = self.route(SYNC, None, _NONE, COUNTS)
             account = self.account
             log, left = account.log, account.left
@@ -438,8 +439,6 @@ class SuperstepEngine:
             self.tracer.called(name)
         account = self.account
         try:
-            enter = clock()
-            charge = account.charge(enter)
             parcels, sent = self.pack_rides()
             note, declared = None, self.registrations.declared
             if declared or self.checked:
@@ -447,6 +446,8 @@ class SuperstepEngine:
                 note = (None, declared or None, (label, where()) if self.checked else None)
                 sent = _agreed(sent)
             flags = self.flags | (FLAG_MORE if more else 0)
+            enter = clock()
+            charge = account.charge(enter)
             if more is False and self.shown is not None and note is None and not (parcels or flags):
                 arrival = self.shown.quiet()
             else:
@@ -472,8 +473,8 @@ class SuperstepEngine:
         ):
             return self.sync_rides(name)
         try:
-            enter = clock()
             parcels, sent = rides.mail.pack(self.pid)
+            enter = clock()
             arrival = self.route(RIDES, None, parcels, COUNTS)
             got = rides.take_letters(arrival)
             if got is not None:
@@ -551,15 +552,15 @@ class SuperstepEngine:
         """
         account = self.account
         try:
-            enter = clock()
-            charge = account.charge(enter)
             # 1. What the program left to go out.
             parcels, counts, flags, note = self._pack(note)
-            # 2. The exchange. Its errors leave nothing to go out and deliver nothing. What arrived last is given up
-            #    first, so that its memory can be received into again.
+            # 2. What arrived last is given up, so that its memory can be received into again.
             if self.participants or self.checked:
                 self._forget()
             self.inbox = self._empty
+            # 3. The exchange. Its errors leave nothing to go out and deliver nothing.
+            enter = clock()
+            charge = account.charge(enter)
             arrival = self.route(kind | flags, note, parcels, charge)
             seconds = charge.seconds if account.virtual else enter - account.left
             return self._take(arrival, kind, what, seconds, counts)
@@ -657,7 +658,7 @@ class SuperstepEngine:
             getting = flags_of(arrival.kinds) & FLAG_GETS != 0
             if self.saver is not None and flags_of(arrival.kinds) & FLAG_MEET:
                 self.saver.heard()
-        # 3. What arrived. What gets ask for is read before puts are written.
+        # 4. What arrived. What gets ask for is read before puts are written.
         arrived = arrival.parcels
         if getting:
             counts = self._answer(arrived)
@@ -671,7 +672,7 @@ class SuperstepEngine:
         if self.registrations.leaving and kind != RIDES:
             for queue in self.registrations.let_go():
                 self.participants[queue] = None  # what arrived for it goes with the next sync
-        # 4. The ledger.
+        # 5. The ledger.
         sent, got = (words_out, messages_out, items_out, ways), (words_in, messages_in, items_in, 0)
         self.account.note(seconds, sent, got)
         return notes

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, NoReturn, cast
 
+import numpy as np
 import pytest
 
 from pybsp.compiled import core
 from pybsp.transport import memory, wire
+from pybsp.transport.board import Board
+from pybsp.transport.waiting import Waiter
 
 from .launching import ended_well, mpiexec, python, run
+
+if TYPE_CHECKING:
+    from pybsp.transport.window import Window
 
 ROOT = Path(__file__).parent.parent
 built = pytest.mark.skipif(core is None, reason="the compiled core was not built: no compiler, or PYBSP_COMPILED=0")
@@ -127,6 +135,32 @@ def test_it_does_to_a_board_what_its_twin_does(tmp_path: Path) -> None:
     found, said = ended_well(compiled).rsplit("compiled", 1), ended_well(twin).rsplit("compiled", 1)
     assert found[0] == said[0]
     assert (found[1].strip(), said[1].strip()) == ("True", "False")
+
+
+@built
+@pytest.mark.parametrize(("operation", "flags"), [("meet", 0), ("show", wire.SHOWS)])
+def test_data_that_was_dropped_is_no_matter_for_the_twin(
+    operation: str, flags: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unexpected(*_: object) -> NoReturn:
+        raise AssertionError("the twin was called")
+
+    for name in ("_meet", "_met", "_show", "_shown"):
+        monkeypatch.setattr(Board, name, unexpected)
+    parts = [memoryview(bytearray(wire.CONTEXTS * wire.board_bytes(2))) for _ in range(2)]
+    words = [part.cast("q") for part in parts]
+    window = cast("Window", SimpleNamespace(size=2, parts=parts, words=words, sync=None))
+    board = Board(window, [0, 1], 0, 0, 0, None, Waiter())
+    board._got.append((0, 1, np.zeros(8, np.uint8)))
+    board._lent.lend(0, [np.zeros(8, np.uint8)])
+    board._theirs[0][1] = 1 << wire.STATUS_EPOCH_SHIFT | 7 | flags  # the other one is there already
+    assert getattr(board, operation)(7) is True
+    assert (board._got, board._lent.data) == ([], {})
+
+    read = np.zeros(8, np.uint8)
+    board._got.append((1, 1, read))
+    with pytest.raises(AssertionError, match="twin"):  # what is still referred to has to be posted
+        getattr(board, operation)(7)
 
 
 @built

@@ -53,8 +53,8 @@ LAYERS = {
     ),
     "routers": Layer("routing", "ground machines transport messages"),
     "runs": Layer(
-        "exits job keywords launch logp.launch machine_cache on_network progress replaying serving session signals "
-        "simulation started testing threads watch world",
+        "exits job keywords launch logp.launch machine_cache on_network progress rehearsal replaying serving session "
+        "signals simulation started testing threads watch world",
         "ground machines transport messages logp bsp routers",
     ),
     "collectives": Layer("collectives", "ground machines bsp"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,8 +11,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import pybsp
+from pybsp import account, superstep
 from pybsp.account import Account
 from pybsp.log import COLUMNS, INDICES, MEAN, MEASURED, SECONDS, Log, combine, ridden, spans
+from pybsp.mail import Mail
+from pybsp.patterns import Pattern
+from pybsp.rides import Supersteps
 from pybsp.trace import Tracer
 
 
@@ -132,3 +139,41 @@ def test_what_rides_beside_a_call_of_another_group_is_said() -> None:
     beside = [(0, {"prefix": 4}, "prefix"), (0, {"allreduce": 4, "prefix": 7}, "allreduce")]
     assert ridden(beside) == {0: {"prefix": 11, "allreduce": 4}}
     assert ridden([(1, {"prefix": 4}, ""), (2, {INDICES: 8}, "")]) == {1: {"prefix": 4}, 2: {INDICES: 8}}
+
+
+@pytest.mark.parametrize("way", ["mail", "pattern", "ride"])
+def test_the_exchange_begins_when_all_is_packed(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To pack takes an hour here."""
+    late = 0.0
+
+    def slowly(pack: Callable[..., Any]) -> Callable[..., Any]:
+        def packed(*args: Any) -> Any:
+            nonlocal late
+            late += 3600
+            return pack(*args)
+
+        return packed
+
+    def riding(bsp: pybsp.BSP) -> Supersteps[None]:
+        bsp.stream("riding").send(0, "text")
+        yield
+
+    def main(bsp: pybsp.BSP) -> pybsp.Record:
+        array = bsp.array(3)
+        bsp.sync()
+        pattern = array.pattern([0, 0], [2, 1])
+        bsp.sync()
+        for one in Mail, Pattern:
+            monkeypatch.setattr(one, "pack", slowly(one.pack))
+        for module in account, superstep:
+            monkeypatch.setattr(module, "clock", lambda: time.perf_counter() + late)
+        if way == "ride":
+            bsp.carry_out("riding", riding(bsp))
+        else:
+            bsp.send(0, ["text"]) if way == "mail" else pattern.get()
+            bsp.sync()
+        return bsp.ledger[-1]
+
+    record = pybsp.run(main)
+    assert record.seconds >= 3600
+    assert record.exchange < 3600

@@ -406,6 +406,6 @@ def test_where_a_way_is_used_for_the_first_time_some_of_late_counts_but_for_a_re
     late = ("empty", 80.0), ("sending", 20.0), ("queue", 40.0)
     alone = BSPMachine(2, g=0.0, l=1.0, r=1.0, late=late, after=((1.0, 1.0, 1.0, 1.0),))
     ledger = Ledger(BSPMachine(2, g=0.0, l=1.0, r=1.0, exchange=alone), log)
-    assert [record.exchange_predicted for record in ledger] == pytest.approx([1.0, 9.0, 1.0, 25.0, 1.0])
-    assert [ledger[number].exchange_predicted for number in range(5)] == pytest.approx([1.0, 9.0, 1.0, 25.0, 1.0])
-    assert predicted(in_order(ledger), ledger.machine).exchange == pytest.approx(37.0)  # type: ignore[arg-type]
+    assert [record.exchange_predicted for record in ledger] == pytest.approx([1.0, 6.0, 1.0, 16.0, 1.0])
+    assert [ledger[number].exchange_predicted for number in range(5)] == pytest.approx([1.0, 6.0, 1.0, 16.0, 1.0])
+    assert predicted(in_order(ledger), ledger.machine).exchange == pytest.approx(25.0)  # type: ignore[arg-type]

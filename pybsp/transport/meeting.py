@@ -91,10 +91,12 @@ class Twin:
                 if not tries:
                     quiet = False
                     break
-        if not quiet or self._lending:
+        if not quiet:
             return self._met(word)
         if self._fence:
             self._fence()
+        if self._lending:
+            self._lent.clear()  # nobody borrows anything: all that was lent is free
         return True
 
     def _met(self, word: int) -> bool:
@@ -107,7 +109,7 @@ class Twin:
         if self._fence:
             self._fence()
         if self._lending:
-            self._lent.clear()  # nobody borrows anything: all that was lent is free
+            self._lent.clear()
         return True
 
     def show(self, kind: int) -> bool:
@@ -135,10 +137,12 @@ class Twin:
                 if not tries:
                     alike = False
                     break
-        if not alike or self._lending:
+        if not alike:
             return self._shown(posted)
         if self._fence:
             self._fence()
+        if self._lending:
+            self._lent.clear()  # nobody borrows anything: all that was lent is free
         return True
 
     def _shown(self, posted: int) -> bool:
@@ -151,7 +155,7 @@ class Twin:
         if self._fence:
             self._fence()
         if self._lending:
-            self._lent.clear()  # nobody borrows anything
+            self._lent.clear()
         return True
 
     def enter(

@@ -354,7 +354,7 @@ class Transport(Stateful):
             quiet = yield from board.meet(SYNC)
             arrived = {}
             if not quiet:
-                arrived = yield from self.receive([], ())
+                arrived = yield from self.trade(())
         elif what == "show":
             assert all_near
             assert board is not None

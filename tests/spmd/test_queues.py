@@ -53,6 +53,24 @@ def test_scalar_and_array_sends_keep_the_order_of_calls_for_each_destination(bsp
 
 
 @on_processors
+def test_what_several_sends_have_for_a_processor_lies_in_one_piece_before_the_sync(bsp: pybsp.BSP) -> None:
+    n, dest = 20_000, (bsp.pid + 1) % bsp.p
+    q = bsp.queue(np.int64)
+    for k in range(5):
+        q.send(dest, k * n + np.arange(n))
+    q.send(np.full(n, dest), 5 * n + np.arange(n))
+    ((to, (piece, used)),) = q._out.items()
+    parcels: dict[int, Any] = {}
+    q.pack(parcels)
+    ((_, _, count, data),) = parcels[dest].values()
+    assert (to, used, count) == (dest, 8 * 6 * n, 6 * n)
+    assert np.shares_memory(data, piece)
+    q._out = {to: (piece, used)}
+    bsp.sync()
+    assert np.array_equal(q.values, np.arange(6 * n))
+
+
+@on_processors
 def test_sending_copies_at_the_call(bsp: pybsp.BSP) -> None:
     q = bsp.queue(np.int64)
     dests, values = np.full(3, (bsp.pid + 1) % bsp.p), np.arange(3)

@@ -229,6 +229,19 @@ def test_a_value_that_cannot_be_pickled_is_an_error_everywhere(spmd: Spmd, call:
         assert spmd.p == 1 or f"{call.__name__}: argument value" in str(error)
 
 
+def test_what_came_goes_with_the_result(spmd: Spmd) -> None:
+    """What a record has no room for is read where its sender put it; who keeps that slows every later exchange."""
+
+    def main(bsp: pybsp.BSP) -> bool:
+        gather(bsp, np.zeros(1 << 14))
+        for _ in range(3):
+            bsp.sync()
+        board = getattr(bsp._superstep.transport, "board", None)
+        return board is not None and board.reads()
+
+    assert not any(spmd(main))
+
+
 def test_different_primitives_are_an_error_everywhere(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> None:
         if bsp.pid == bsp.p - 1:

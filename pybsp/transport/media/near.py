@@ -51,7 +51,7 @@ class Near(MPITransport):
             if not parcels and not kind & ~KIND:
                 if board.meet(kind):  # the superstep in which this processor sends nothing
                     return QUIET
-                return self._receive(kind, None, parcels)
+                return self._gathered(kind, parcels, board.gather(kind))
             # As `_post`, `_complete` and `_receive` do, in fewer steps: most exchanges end here. To call
             # `Neighbours.describe` for the first of them would take 0.1 us more.
             texts: list[tuple[int, bytes]] = []
