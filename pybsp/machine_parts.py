@@ -78,12 +78,12 @@ class MachinePart:
         if not isinstance(path, (str, os.PathLike)):
             raise UsageError(f"{cls.__name__}.load: argument path: expected that of a machine file, got {path!r:.80}")
         content = read_parts(Path(path))
-        part = content.get(cls._PART)
-        if not isinstance(part, dict):
+        if cls._PART not in content:
             raise UsageError(
                 f"{cls.__name__}.load: {path} has no part '{cls._PART}'; it holds {sorted(map(harmless, content))}"
             )
-        if not set(cls._REQUIRED) <= set(part) <= {*cls._REQUIRED, *cls._OPTIONAL}:
+        part = content[cls._PART]
+        if isinstance(part, dict) and not set(cls._REQUIRED) <= set(part) <= {*cls._REQUIRED, *cls._OPTIONAL}:
             raise UsageError(
                 f"{cls.__name__}.load: the part '{cls._PART}' of {path} must hold {sorted(cls._REQUIRED)} and may hold "
                 f"{sorted(cls._OPTIONAL)}, got {sorted(map(harmless, part))}"

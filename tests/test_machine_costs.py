@@ -166,7 +166,8 @@ def test_a_part_that_is_missing_or_wrong_is_an_error(tmp_path: Path) -> None:
         ({"p": 2, "g1": 1.0}, "must hold"),
         ({"p": 2, "g1": 1.0, "g2": 1.0, "s": 1.0, "x": 1}, "must hold"),
         ({"p": 2, "g1": "1", "g2": 1.0, "s": 1.0}, "ebsp.g1: expected a finite number of at least 0, got '1'"),
-        ([], "has no part"),
+        ([], "machine.json: ebsp: expected an object of p, g1, .*, got a list of 0"),
+        (None, "machine.json: ebsp: expected an object of p, g1, .*, got null"),
     ):
         path.write_text(json.dumps({**content, "ebsp": part}))
         with pytest.raises(UsageError, match=said):
