@@ -19,7 +19,7 @@ from .checkpoints import asked as checkpoints
 from .combining import exchange_ledger
 from .errors import UsageError
 from .files import require_outputs
-from .keywords import check_keywords, takes, timeout_of
+from .keywords import check_keywords, differs, flag_of, takes, timeout_of
 from .ledger import Ledger
 from .ledger_file import LedgerFile
 from .machine import BSPMachine, machine_in_force
@@ -109,10 +109,10 @@ def run(
             raise UsageError(f"pybsp.run: argument main: expected a function of a BSP machine, got {main!r}")
         session.timeout = timeout_of("pybsp.run", timeout)
         given = {
-            "router": router != "direct",
-            "machine": machine,
+            "router": differs(router, "direct"),
+            "machine": machine is not None,
             "checked": checked is not None,
-            "timeout": session.timeout,
+            "timeout": session.timeout is not None,
             "checkpoint": checkpoint is not None,
             "every": every is not None,
         }
@@ -247,7 +247,7 @@ class _BSPSession(Session[BSP]):
         folders, every = checkpoints.given(self.operation, self.checkpoint, self.every)
         return {
             "router": self._router,
-            "checked": self._checked,
+            "checked": flag_of(self.operation, "checked", self._checked),
             "timeout": self.timeout,
             "checkpoint": folders,
             "every": every,
@@ -255,7 +255,7 @@ class _BSPSession(Session[BSP]):
 
     def _chosen(self) -> Routing:
         """The program's router, else that of PYBSP_ROUTER; processor 0's is everybody's."""
-        return settings.text(settings.ROUTER) if self._router == "direct" else self._router
+        return self._router if differs(self._router, "direct") else settings.text(settings.ROUTER)
 
     def decide(self) -> _Decided:
         def cached() -> tuple[BSPMachine | None, str | None]:

@@ -18,7 +18,7 @@ from .checkpoints.due import Every
 from .errors import ProcessorError, SyncError, UsageError, where
 from .failures import exited_alone, failure_of, killed, note_place, outcome
 from .files import require_place
-from .keywords import check_keywords, timeout_of
+from .keywords import check_keywords, differs, flag_of, timeout_of
 from .lazy import ready
 from .ledger import Ledger
 from .ledger_file import LedgerFile
@@ -195,12 +195,18 @@ def simulate(
     if type(p) is not int or p < 1:
         raise UsageError(f"pybsp.simulate: argument p: expected a whole number of at least 1, got {p!r}")
     timeout = timeout_of("pybsp.simulate", timeout)
-    ours = {"router": router != "direct", "machine": machine, "checked": checked is not None, "timeout": timeout}
-    ours |= {"checkpoint": checkpoint is not None, "every": every is not None, "failures": failures is not None}
+    ours = {"router": differs(router, "direct"), "machine": machine is not None, "checked": checked is not None}
+    ours |= {
+        "timeout": timeout is not None,
+        "checkpoint": checkpoint is not None,
+        "every": every is not None,
+        "failures": failures is not None,
+    }
     ours["network"] = network is not None
-    ours["measure"] = measure and _options is None  # else it is the command's
+    ours["measure"] = differs(measure, False) and _options is None  # else it is the command's
     check_keywords("pybsp.simulate", main, args, ours)
-    checked = checks_enabled(checked)
+    checked = checks_enabled(flag_of("pybsp.simulate", "checked", checked))
+    measure = bool(flag_of("pybsp.simulate", "measure", measure))
     carry = None
     if network is not None:
         carry = steps_of(network, p, router, measure)

@@ -77,7 +77,7 @@ def test_virtual_time_and_predictions_run_by_valiants_maximum() -> None:
     assert simulation.time == 150.0
 
 
-@pytest.mark.parametrize("cost", ["", "MAX", None, 1])
+@pytest.mark.parametrize("cost", ["", "MAX", None, 1, np.arange(2)])
 def test_another_form_of_cost_is_refused(cost: Any) -> None:
     with pytest.raises(UsageError, match=r"BSPMachine: cost must be \"sum\" .* or \"max\""):
         BSPMachine(1, 1.0, 1.0, 1.0, cost=cost)

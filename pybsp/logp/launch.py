@@ -203,7 +203,7 @@ class _LogPSession(Session[RankProcessor]):
 
     def arguments(self) -> dict[str, Any]:
         capacity, pace = self._capacity, self._pace
-        if capacity not in CAPACITIES:
+        if not isinstance(capacity, str | None) or capacity not in CAPACITIES:
             raise UsageError(
                 f'{OPERATION}: argument capacity: expected "global", "window", "per-pair" or None, got {capacity!r}'
             )
