@@ -17,6 +17,7 @@ from .account import Account
 from .bsp import BSP
 from .checkpoints import asked as checkpoints
 from .combining import exchange_ledger
+from .convert import check_program
 from .errors import UsageError
 from .files import require_outputs
 from .keywords import check_keywords, differs, flag_of, takes, timeout_of
@@ -105,8 +106,7 @@ def run(
     session.main, session.checkpoint, session.every = main, checkpoint, every
 
     def check() -> None:
-        if not callable(main):
-            raise UsageError(f"pybsp.run: argument main: expected a function of a BSP machine, got {main!r}")
+        check_program("pybsp.run", "main", main)
         session.timeout = timeout_of("pybsp.run", timeout)
         given = {
             "router": differs(router, "direct"),

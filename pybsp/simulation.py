@@ -15,6 +15,7 @@ from .account import VirtualAccount
 from .bsp import BSP
 from .checkpoints import asked as checkpoints
 from .checkpoints.due import Every
+from .convert import check_program
 from .errors import ProcessorError, SyncError, UsageError, where
 from .failures import exited_alone, failure_of, killed, note_place, outcome
 from .files import require_place
@@ -183,8 +184,7 @@ def simulate(
         >>> pybsp.simulate(main, 10, p=4, router="hypercube").results == simulation.results
         True
     """
-    if not callable(main):
-        raise UsageError(f"pybsp.simulate: argument main: expected a function of a BSP machine, got {main!r}")
+    check_program("pybsp.simulate", "main", main)
     on = network.network if isinstance(network, Steps) else network
     if p is None and isinstance(getattr(on, "p", None), int):
         p = on.p  # type: ignore[union-attr]

@@ -14,6 +14,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import process, slurm
+from .convert import check_program
 from .errors import ProcessorError, UsageError
 from .failures import exited_alone, outcome
 from .job import Ended, Job
@@ -295,8 +296,7 @@ class Ranks:
 def _check(operation: str, main: Callable[..., Any], args: Sequence[Any], timeout: Any, **given: Any) -> float | None:
     """Raise UsageError for wrong arguments; the timeout."""
     _require_outside(operation)
-    if not callable(main):
-        raise UsageError(f"{operation}: argument main: expected a function of a BSP machine, got {main!r}")
+    check_program(operation, "main", main)
     seconds = timeout_of(operation, timeout)
     ours = {name: differs(value, "direct" if name == "router" else None) for name, value in given.items()}
     check_keywords(operation, main, args, {**ours, "timeout": seconds is not None})

@@ -734,6 +734,25 @@ def test_an_array_under_a_keyword_of_ours_is_refused_by_name(begin: Callable[...
             begin(takes, **{name: np.arange(2)})
 
 
+async def asynchronous(bsp: Any) -> None:
+    bsp.sync()
+
+
+def generator(bsp: Any) -> Any:
+    yield bsp.sync()
+
+
+@pytest.mark.parametrize(("program", "what"), [(asynchronous, "an async one"), (generator, "a generator")])
+@pytest.mark.parametrize(
+    "begin",
+    [*STARTS, partial(pybsp.logp.simulate, p=2), partial(pybsp.logp.check, p=2), pybsp.logp.run],
+    ids=["run", "simulate", "start_ranks", "logp.simulate", "logp.check", "logp.run"],
+)
+def test_a_program_that_would_run_nothing_is_refused(begin: Callable[..., Any], program: Any, what: str) -> None:
+    with pytest.raises(UsageError, match=rf"argument (main|program): expected a function of a .*, got {what}, "):
+        begin(program)
+
+
 def test_an_array_is_no_flag() -> None:
     wrong: Any = np.arange(2)
     with pytest.raises(UsageError, match="argument checked: expected True or False, got int64"):
