@@ -30,7 +30,7 @@ from .prefix import choose as choose_prefix
 from .prefix import plan as plan_prefix
 from .prefix import prefix
 from .prefix import run as run_prefix
-from .primitive import Call, flag, integer, item_words, packed, primitive, unpacked
+from .primitive import Call, flag, integer, item_words, numbers, packed, primitive, unpacked
 from .rows import KeyedRows, Rows, joined_rows
 
 
@@ -94,7 +94,7 @@ def cost(
     name, p = "bitonic_sort.cost", machine.p
     given = None if levels is None else integer(name, "levels", levels, 1)
     nbytes = round(8 * item_words(name, "words", words)) + 8 * flag(name, "stable", stable)
-    sizes = np.asarray(1 if counts is None else counts)
+    sizes = numbers(1 if counts is None else counts)
     if sizes.shape not in ((), (p,)) or sizes.dtype.kind not in "iu" or (sizes < 0).any():
         raise UsageError(
             f"bitonic_sort.cost: argument counts: expected None, a number of keys, or one for each of {p} processors, "

@@ -20,7 +20,7 @@ from ..errors import UsageError
 from ..rides import Letter
 from .one_superstep import Exchange, exchange_of
 from .plan import Plan
-from .primitive import NOT_SMALL, no_mask, placed, remember, room, unpacked
+from .primitive import NOT_SMALL, no_mask, numbers, placed, remember, room, unpacked
 
 Ints = NDArray[np.int64]
 
@@ -85,7 +85,7 @@ def given_cuts(name: str, counts: ArrayLike | None, p: int, n: int) -> Ints:
     """
     if counts is None:
         return even_cuts(p, n)
-    sizes = np.asarray(counts)
+    sizes = numbers(counts)
     if sizes.shape == (0,):  # of no dtype of its own
         sizes = sizes.astype(np.int64)
     if sizes.shape != (p,) or sizes.dtype.kind not in "iu" or sizes.min() < 0 or sizes.sum() != n:

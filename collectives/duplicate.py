@@ -30,7 +30,7 @@ from .duplicate_items import (
 )
 from .duplicate_shares import Share, plan_prefix, shares, slots, spreading
 from .plan import Plan, Step
-from .primitive import Call, fan_out, integer, primitive, sources
+from .primitive import Call, fan_out, flag, integer, primitive, sources
 
 
 class Interval(NamedTuple):
@@ -144,6 +144,7 @@ def duplicate(bsp: BSP, items: Any, copies: Any, expand: bool = True, degree: in
         [['a', 'a'], ['a', 'a'], ['a', 'b']]
     """
     given = fan_out("duplicate", degree)
+    expand = flag("duplicate", "expand", expand)
     call = Call(bsp, "duplicate", degree=given)
     own, n, records = opened(items, copies, bsp.p, bsp.pid)
     by = given or choose(bsp.machine)

@@ -44,8 +44,9 @@ def record_bytes(name: str, words: float) -> int:
 
 def checked_lists(name: str, p: int, copies: Any) -> list[Counts]:
     """The copies of all processors."""
-    if not isinstance(copies, (list, tuple, np.ndarray)) or len(copies) != p:
-        got = f"{len(copies)} of them" if hasattr(copies, "__len__") else type(copies).__name__
+    listed = isinstance(copies, (list, tuple)) or (isinstance(copies, np.ndarray) and copies.ndim > 0)
+    if not listed or len(copies) != p:
+        got = f"{len(copies)} of them" if listed else type(copies).__name__
         raise UsageError(f"{name}: argument copies: expected one array for each of the {p} processors, got {got}")
     return [counts_of(name, own, p) for own in copies]
 

@@ -20,7 +20,7 @@ from .allreduce import cost as cost_of_reduction
 from .allreduce import run as run_reduction
 from .blocks import block_of
 from .plan import Plan
-from .primitive import Call, flag, integer, primitive
+from .primitive import Call, flag, integer, numbers, primitive
 
 NAME = "histogram"
 
@@ -152,7 +152,7 @@ def _checked(bins: Any, limits: Any) -> tuple[Any, tuple[Any, Any] | None]:
     """
     if isinstance(bins, str):
         raise UsageError(f"{NAME}: argument bins: expected how many, or their edges, got the name of a rule, {bins!r}")
-    limits = None if limits is None else tuple(limits) if np.ndim(limits) == 1 else limits
+    limits = None if limits is None else tuple(limits) if numbers(limits).ndim == 1 else limits
     try:
         edges = np.histogram_bin_edges(np.empty(0), bins, limits)
     except Exception as error:

@@ -23,6 +23,7 @@ from .primitive import (
     applied,
     in_turn,
     item_words,
+    numbers,
     own_result,
     packed,
     remember,
@@ -201,7 +202,7 @@ def word_counts(name: str, words: ArrayLike, shape: tuple[int, ...], argument: s
     Raises:
         UsageError: another shape, or no whole numbers of at least 0.
     """
-    given = np.asarray(words)
+    given = numbers(words)
     if given.dtype.kind not in "iu" or given.shape not in ((), shape) or (given.size and given.min() < 0):
         raise UsageError(
             f"{name}: argument {argument}: expected a whole number of at least 0, or an array of them of shape "

@@ -12,6 +12,7 @@ import operator
 import pickle
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial, wraps
+from inspect import signature
 from typing import (
     Any,
     Concatenate,
@@ -128,17 +129,55 @@ def primitive(
             others: Any = {key: one if key == "out" else _copied(one) for key, one in kwargs.items()}
             return bsp.ride(name, steps(cast("BSP", bsp), *mine, **others))
 
+        @wraps(cost)
+        def cost_of(*args: CostArguments.args, **kwargs: CostArguments.kwargs) -> Cost:
+            _check_machine(f"{name}.cost", args[0] if args else kwargs.get("machine"))
+            return cost(*args, **kwargs)
+
+        takes = signature(plan)
+
         @wraps(plan)
-        def plan_of(p: int, *args: Any, **kwargs: Any) -> Plan:
-            number: Any = integer(f"{name}.plan", "p", p, 1)
-            return plan(number, *args, **kwargs)
+        def plan_of(*args: PlanArguments.args, **kwargs: PlanArguments.kwargs) -> Plan:
+            given = takes.bind_partial(*args, **kwargs)
+            _check_plan(f"{name}.plan", given.arguments)
+            return plan(*given.args, **given.kwargs)
 
         returned = collective.__annotations__["return"]
         collective.__annotations__["return"] = returned.removeprefix("Supersteps[").removesuffix("]")
-        vars(collective).update(cost=cost, plan=plan_of, start=start, steps=steps)
+        vars(collective).update(cost=cost_of, plan=plan_of, start=start, steps=steps)
         return cast("Primitive[Arguments, Result, CostArguments, PlanArguments]", collective)
 
     return carry
+
+
+def _check_machine(name: str, machine: Any) -> None:
+    """The argument machine of a cost.
+
+    Raises:
+        UsageError: it prices no supersteps.
+    """
+    if not callable(getattr(machine, "predict", None)):
+        raise UsageError(
+            f"{name}: argument machine: expected one, as bsp.machine or pybsp.BSPMachine(...), got {what(machine)}"
+        )
+
+
+_LEAST = {"p": 1, "degree": 2, "levels": 1, "k": 0}  # of arguments of plans
+
+
+def _check_plan(name: str, given: dict[str, Any]) -> None:
+    """The arguments that several plans have, as Python's numbers; plans that are remembered take what has a hash alone.
+
+    Raises:
+        UsageError: one that is no such number, or no order.
+    """
+    for argument, least in _LEAST.items():
+        if argument in given:
+            given[argument] = integer(name, argument, given[argument], least)
+    if "root" in given and "p" in given:
+        given["root"] = processor(name, "root", given["root"], given["p"])
+    if "order" in given:
+        checked_order(name, given["order"])
 
 
 _UNCHANGING = (type(None), bool, int, float, complex, str, bytes, np.generic, Layout)
@@ -287,6 +326,17 @@ def flag(name: str, argument: str, value: Any) -> bool:
         return bool(value)
     except Exception as error:
         raise UsageError(f"{name}: argument {argument}: expected True or False, got {what(value)} ({error})") from None
+
+
+def numbers(given: Any) -> NDArray[Any]:
+    """An argument as the array that it makes; of what makes none, as lists of several lengths, one of an object.
+
+    So who asks for its dtype refuses that too.
+    """
+    try:
+        return np.asarray(given)
+    except ValueError:
+        return np.asarray(None)
 
 
 def of_python(number: Any) -> Any:

@@ -47,7 +47,7 @@ def cost(machine: Machine, n: int, seed: int | None = None) -> Cost:
         n: indices.
         seed: as given to `random_permutation`.
     """
-    p, n, _ = _checked("random_permutation.cost", machine.p, n, seed or 0)
+    p, n, _ = _checked("random_permutation.cost", machine.p, n, 0 if seed is None else seed)
     largest = -(-n // p)
     if p == 1:
         return Cost(machine, (), largest)

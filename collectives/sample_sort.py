@@ -17,7 +17,7 @@ from ..cost import Cost, Machine
 from ..errors import UsageError
 from ..rides import Supersteps
 from .plan import Plan, Step, joined
-from .primitive import Call, flag, integer, no_mask, packed, primitive, unpacked
+from .primitive import Call, flag, integer, no_mask, numbers, packed, primitive, unpacked
 from .regular_sampling import Counts, Keys, cut_selected, cut_sorted, most, sample_places, select, split
 
 NAME = "sample_sort"
@@ -81,7 +81,7 @@ def table(name: str, counts: ArrayLike) -> Counts:
     Raises:
         UsageError: another shape, or no whole numbers of at least 0.
     """
-    matrix = np.asarray(counts)
+    matrix = numbers(counts)
     if (
         matrix.ndim != 2
         or matrix.shape[0] != matrix.shape[1]
@@ -144,7 +144,7 @@ def cost(
     itemsize = integer(name, "itemsize", itemsize, 0)
     sizes = [itemsize] if values is None else [itemsize, integer(name, "values", values, 0)]
     if counts is None:
-        n = np.asarray(0.5 if keys is None else keys)
+        n = numbers(0.5 if keys is None else keys)
         if n.dtype.kind not in "iu" or n.shape not in ((), (p,)) or n.min() < 0:
             raise UsageError(
                 f"{name}: argument keys: expected a whole number of at least 0, or an array of them of shape ({p},), "

@@ -38,7 +38,7 @@ from .prefix import choose as choose_prefix
 from .prefix import plan as plan_prefix
 from .prefix import prefix
 from .prefix import run as run_prefix
-from .primitive import NOT_SMALL, Call, flag, integer, item_words, packed, primitive, remember, unpacked
+from .primitive import NOT_SMALL, Call, flag, integer, item_words, numbers, packed, primitive, remember, unpacked
 from .regular_sampling import most as most_sampled
 from .rows import KeyedRows, Rows, joined_rows
 from .sample_sort import cost as cost_sample
@@ -209,7 +209,7 @@ def cost(
     requested = named(name, algorithm, ALGORITHMS)
     value = None if values is None else round(8 * item_words(name, "values", values))
     widths = Widths(round(8 * item_words(name, "words", words)), value, 8 * flag(name, "stable", stable))
-    sizes = np.asarray(1 if counts is None else counts)
+    sizes = numbers(1 if counts is None else counts)
     if sizes.shape not in ((), (p,)) or sizes.dtype.kind not in "iu" or (sizes < 0).any():
         raise UsageError(
             f"{name}: argument counts: expected None, a number of keys, or one for each of {p} processors, got "

@@ -743,7 +743,7 @@ class BSP:
             raise UsageError(
                 f"bsp.work: argument flops: expected a number of at least 0, and at most {_MOST:g}, got {flops!r:.60}"
             )
-        if kind:
+        if kind is not None and not (isinstance(kind, str) and kind == ""):
             if not is_kind(kind):
                 raise UsageError(f'bsp.work: argument kind: expected a text, as "sort", got {kind!r:.60}')
             self._account.log.note_kind(kind, float(flops))
@@ -874,7 +874,7 @@ class BSP:
 def _plain_dtype(operation: str, dtype: DTypeLike, argument: str = "dtype") -> np.dtype[Any]:
     try:
         found = np.dtype(dtype)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise UsageError(f"{operation}: argument {argument}: expected a numpy dtype, got {dtype!r} ({error})") from None
     if found.hasobject:
         raise UsageError(

@@ -137,7 +137,10 @@ def _parser() -> argparse.ArgumentParser:
 def _report(options: argparse.Namespace) -> int:
     traces = [path for path in options.ledger if logp_report.is_trace(path)]
     if options.machine is not None and not traces:
-        raise UsageError("--machine: expected a file of LogP runs, which `pybsp run --trace` writes of LogP programs")
+        raise UsageError(
+            "--machine: expected a file of LogP runs, which `pybsp run --trace` writes of LogP programs; "
+            f"{' and '.join(options.ledger)} {'is none' if len(options.ledger) == 1 else 'are none'}"
+        )
     if options.html is not None:
         require_outputs(
             [("--html", options.html)],

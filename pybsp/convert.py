@@ -1,7 +1,8 @@
-"""Values as arrays of a given dtype, by the casting that queues and puts allow."""
+"""Arguments, checked: values as arrays of a given dtype, by the casting that queues and puts allow; and programs."""
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -40,3 +41,19 @@ def what(thing: Any) -> str:
     if isinstance(thing, np.ndarray):
         return f"{thing.dtype} of shape {thing.shape}"
     return f"{type(thing).__name__} {thing!r:.60}"
+
+
+def check_program(operation: str, argument: str, program: Any, of: str = "BSP machine") -> None:
+    """The argument that is the program.
+
+    Raises:
+        UsageError: it is no function, or one whose call runs nothing of it, but makes a coroutine or a generator.
+    """
+    expected = f"{operation}: argument {argument}: expected a function of a {of}"
+    if not callable(program):
+        raise UsageError(f"{expected}, got {program!r}")
+    name = getattr(program, "__qualname__", program)
+    if inspect.iscoroutinefunction(program):
+        raise UsageError(f"{expected}, got an async one, {name}, which runs nothing when it is called; use def")
+    if inspect.isgeneratorfunction(program) or inspect.isasyncgenfunction(program):
+        raise UsageError(f"{expected}, got a generator, {name}, which runs nothing when it is called: it has a yield")

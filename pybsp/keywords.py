@@ -11,20 +11,21 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .convert import what
 from .errors import UsageError
 
 
-def check_keywords(operation: str, main: Callable[..., Any], args: Sequence[Any], given: Mapping[str, Any]) -> None:
+def check_keywords(operation: str, main: Callable[..., Any], args: Sequence[Any], given: Mapping[str, bool]) -> None:
     """Refuse a keyword of ours that may have been meant for the program.
 
     Args:
         args: what the program gets by position, after its bsp.
-        given: ours, true where it was given.
+        given: ours, whether each was given.
 
     Raises:
         UsageError: the program has a parameter of that name that it does not get by position.
     """
-    names = [name for name, value in given.items() if value]
+    names = [name for name, is_given in given.items() if is_given]
     if not names:
         return
     try:
@@ -40,6 +41,25 @@ def check_keywords(operation: str, main: Callable[..., Any], args: Sequence[Any]
                 f"{getattr(main, '__qualname__', main)} has a parameter of this name too, and does not get it: give it "
                 f"by position ({operation}(main, ...)), by functools.partial, or call it otherwise"
             )
+
+
+def differs(value: Any, usual: Any) -> bool:
+    """Whether an argument was given: it is not what it is otherwise. An array, which compares item by item, was."""
+    return type(value) is not type(usual) or bool(value != usual)
+
+
+def flag_of(operation: str, argument: str, value: Any) -> bool | None:
+    """An argument that is true, false or None, as Python takes it.
+
+    Raises:
+        UsageError: it is none of them, as an array of several.
+    """
+    try:
+        return None if value is None else bool(value)
+    except Exception as error:
+        raise UsageError(
+            f"{operation}: argument {argument}: expected True or False, got {what(value)} ({error})"
+        ) from None
 
 
 def takes(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -17,9 +17,10 @@ from .account import Account
 from .bsp import BSP
 from .checkpoints import asked as checkpoints
 from .combining import exchange_ledger
+from .convert import check_program
 from .errors import UsageError
 from .files import require_outputs
-from .keywords import check_keywords, takes, timeout_of
+from .keywords import check_keywords, differs, flag_of, takes, timeout_of
 from .ledger import Ledger
 from .ledger_file import LedgerFile
 from .machine import BSPMachine, machine_in_force
@@ -106,14 +107,13 @@ def run(
     session.main, session.checkpoint, session.every = main, checkpoint, every
 
     def check() -> None:
-        if not callable(main):
-            raise UsageError(f"pybsp.run: argument main: expected a function of a BSP machine, got {main!r}")
+        check_program("pybsp.run", "main", main)
         session.timeout = timeout_of("pybsp.run", timeout)
         given = {
-            "router": router != "direct",
-            "machine": machine,
+            "router": differs(router, "direct"),
+            "machine": machine is not None,
             "checked": checked is not None,
-            "timeout": session.timeout,
+            "timeout": session.timeout is not None,
             "checkpoint": checkpoint is not None,
             "every": every is not None,
         }
@@ -249,7 +249,7 @@ class _BSPSession(Session[BSP]):
         folders, every = checkpoints.given(self.operation, self.checkpoint, self.every)
         return {
             "router": self._router,
-            "checked": self._checked,
+            "checked": flag_of(self.operation, "checked", self._checked),
             "timeout": self.timeout,
             "checkpoint": folders,
             "every": every,
@@ -257,7 +257,7 @@ class _BSPSession(Session[BSP]):
 
     def _chosen(self) -> Routing:
         """The program's router, else that of PYBSP_ROUTER; processor 0's is everybody's."""
-        return settings.text(settings.ROUTER) if self._router == "direct" else self._router
+        return self._router if differs(self._router, "direct") else settings.text(settings.ROUTER)
 
     def decide(self) -> _Decided:
         def cached() -> tuple[BSPMachine | None, str | None]:

@@ -85,6 +85,7 @@ class Ledger(Records):
     index_bytes: of the indices of patterns that were made in its supersteps, of all processors, by the number of the
         record. They travel once, and count no words.
     parts: what the parts of the machine did in its supersteps (`bsp.split`): `PartTotals` by the number of the record.
+        What they did after the last of them has no record.
     kinds: flop by kind of work (`bsp.work(flops, kind="sort")`), of each the maximum over processors, by the number of
         the record; they are among the record's work.
 
@@ -111,7 +112,8 @@ class Ledger(Records):
     ) -> None:
         """What is combined in a log; what comes to it later changes nothing here."""
         self.machine = machine
-        self.parts = dict(parts)
+        # What parts have done since the last superstep is of the next one, which has no record yet.
+        self.parts = {number: one for number, one in parts.items() if number < log.combined}
         self.index_bytes = {number: words[INDICES] for number, words in log.riding.items() if INDICES in words}
         named = {number: {name: words for name, words in of.items() if name} for number, of in log.riding.items()}
         self.riding: Mapping[int, Mapping[str, int]] = {number: words for number, words in named.items() if words}

@@ -42,7 +42,7 @@ from .decoding import (
     whole,
 )
 from .errors import UsageError
-from .machine_parts import MachinePart, is_finite, read_parts, write_part
+from .machine_parts import MachinePart, is_finite, read_parts
 from .ways import BY_RECORD, SENDING, WAYS, named
 
 PROCESSORS = whole(1, 2**31 - 1)  # in a file: as many as MPI counts
@@ -172,7 +172,7 @@ class BSPMachine(MachinePart):
                 f"BSPMachine: exchange must be a BSPMachine of p = {self.p} without an exchange of its own, or None, "
                 f"got {alone!r}"
             )
-        if self.cost not in ("sum", "max"):
+        if not isinstance(self.cost, str) or self.cost not in ("sum", "max"):
             raise UsageError(f'BSPMachine: cost must be "sum" (w + g*h + l) or "max" (Valiant\'s), got {self.cost!r}')
 
     @classmethod
@@ -760,7 +760,7 @@ class LogPMachine(MachinePart):
             part["calibrated"] = False
         if self.intervals:
             part["intervals"] = {name: list(ends) for name, ends in self.intervals.items()}
-        write_part(Path(path), self._PART, part)
+        self._write(path, part)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LogPMachine:

@@ -20,6 +20,17 @@ PARTS = ("bsp", "ebsp", "logp", "placement", "calibration")  # that a machine fi
 Part = TypeVar("Part", bound="MachinePart")
 
 
+def path_of(operation: str, path: Any) -> Path:
+    """The argument path.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"{operation}: argument path: expected that of a machine file, got {path!r:.80}")
+    return Path(path)
+
+
 class MachinePart:
     """A part of a machine file."""
 
@@ -30,7 +41,10 @@ class MachinePart:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the machine into a machine file (JSON); what else the file holds is kept."""
-        write_part(Path(path), self._PART, self.as_part())
+        self._write(path, self.as_part())
+
+    def _write(self, path: str | os.PathLike[str], part: dict[str, Any]) -> None:
+        write_part(path_of(f"{type(self).__name__}.save", path), self._PART, part)
 
     def as_part(self) -> dict[str, Any]:
         """What a machine file holds of it."""
@@ -75,15 +89,13 @@ class MachinePart:
     @classmethod
     def _part(cls, path: str | os.PathLike[str]) -> dict[str, Any]:
         """This part of a machine file, with the fields that it must and may have."""
-        if not isinstance(path, (str, os.PathLike)):
-            raise UsageError(f"{cls.__name__}.load: argument path: expected that of a machine file, got {path!r:.80}")
-        content = read_parts(Path(path))
-        part = content.get(cls._PART)
-        if not isinstance(part, dict):
+        content = read_parts(path_of(f"{cls.__name__}.load", path))
+        if cls._PART not in content:
             raise UsageError(
                 f"{cls.__name__}.load: {path} has no part '{cls._PART}'; it holds {sorted(map(harmless, content))}"
             )
-        if not set(cls._REQUIRED) <= set(part) <= {*cls._REQUIRED, *cls._OPTIONAL}:
+        part = content[cls._PART]
+        if isinstance(part, dict) and not set(cls._REQUIRED) <= set(part) <= {*cls._REQUIRED, *cls._OPTIONAL}:
             raise UsageError(
                 f"{cls.__name__}.load: the part '{cls._PART}' of {path} must hold {sorted(cls._REQUIRED)} and may hold "
                 f"{sorted(cls._OPTIONAL)}, got {sorted(map(harmless, part))}"

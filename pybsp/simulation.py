@@ -15,10 +15,11 @@ from .account import VirtualAccount
 from .bsp import BSP
 from .checkpoints import asked as checkpoints
 from .checkpoints.due import Every
+from .convert import check_program
 from .errors import ProcessorError, SyncError, UsageError, where
 from .failures import exited_alone, failure_of, killed, note_place, outcome
 from .files import require_place
-from .keywords import check_keywords, timeout_of
+from .keywords import check_keywords, differs, flag_of, timeout_of
 from .lazy import ready
 from .ledger import Ledger
 from .ledger_file import LedgerFile
@@ -183,8 +184,7 @@ def simulate(
         >>> pybsp.simulate(main, 10, p=4, router="hypercube").results == simulation.results
         True
     """
-    if not callable(main):
-        raise UsageError(f"pybsp.simulate: argument main: expected a function of a BSP machine, got {main!r}")
+    check_program("pybsp.simulate", "main", main)
     on = network.network if isinstance(network, Steps) else network
     if p is None and isinstance(getattr(on, "p", None), int):
         p = on.p  # type: ignore[union-attr]
@@ -195,12 +195,18 @@ def simulate(
     if type(p) is not int or p < 1:
         raise UsageError(f"pybsp.simulate: argument p: expected a whole number of at least 1, got {p!r}")
     timeout = timeout_of("pybsp.simulate", timeout)
-    ours = {"router": router != "direct", "machine": machine, "checked": checked is not None, "timeout": timeout}
-    ours |= {"checkpoint": checkpoint is not None, "every": every is not None, "failures": failures is not None}
+    ours = {"router": differs(router, "direct"), "machine": machine is not None, "checked": checked is not None}
+    ours |= {
+        "timeout": timeout is not None,
+        "checkpoint": checkpoint is not None,
+        "every": every is not None,
+        "failures": failures is not None,
+    }
     ours["network"] = network is not None
-    ours["measure"] = measure and _options is None  # else it is the command's
+    ours["measure"] = differs(measure, False) and _options is None  # else it is the command's
     check_keywords("pybsp.simulate", main, args, ours)
-    checked = checks_enabled(checked)
+    checked = checks_enabled(flag_of("pybsp.simulate", "checked", checked))
+    measure = bool(flag_of("pybsp.simulate", "measure", measure))
     carry = None
     if network is not None:
         carry = steps_of(network, p, router, measure)

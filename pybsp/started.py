@@ -14,10 +14,11 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import process, slurm
+from .convert import check_program
 from .errors import ProcessorError, UsageError
 from .failures import exited_alone, outcome
 from .job import Ended, Job
-from .keywords import check_keywords, timeout_of
+from .keywords import check_keywords, differs, timeout_of
 from .mpiexec import default_count
 from .session import is_running
 from .shipping import pickled
@@ -295,11 +296,10 @@ class Ranks:
 def _check(operation: str, main: Callable[..., Any], args: Sequence[Any], timeout: Any, **given: Any) -> float | None:
     """Raise UsageError for wrong arguments; the timeout."""
     _require_outside(operation)
-    if not callable(main):
-        raise UsageError(f"{operation}: argument main: expected a function of a BSP machine, got {main!r}")
+    check_program(operation, "main", main)
     seconds = timeout_of(operation, timeout)
-    ours = {name: value is not None and value != "direct" for name, value in given.items()}
-    check_keywords(operation, main, args, {**ours, "timeout": seconds})
+    ours = {name: differs(value, "direct" if name == "router" else None) for name, value in given.items()}
+    check_keywords(operation, main, args, {**ours, "timeout": seconds is not None})
     return seconds
 
 

@@ -249,6 +249,28 @@ def test_a_processor_raises_inside_a_part(program: Program) -> None:
     assert set(texts.values()) == {"ProcessorError: processor 3 failed in superstep 1: ValueError: boom"}
 
 
+def test_a_processor_raises_before_a_part_in_which_others_wait(program: Program) -> None:
+    path = program("""
+        def main(bsp):
+            kept = bsp.split(0)
+            if bsp.pid == 1:
+                raise ValueError("boom")
+            with kept as part:
+                part.sync()
+        for _ in range(8):  # which of them finds first that the waits cross is a matter of time
+            try:
+                pybsp.run(main)
+            except (ValueError, pybsp.SyncError):
+                pass
+            except pybsp.ProcessorError as error:
+                print(f"<{RANK} {error}>", flush=True)
+        pybsp.run(main)
+    """)
+    ended = ranks(3, path)
+    failed_once(ended, "ValueError: boom")
+    assert ended.out.count("<2 processor 1 failed in superstep 1: ValueError: boom") == 8, ended.out
+
+
 @pytest.mark.whole
 def test_a_processor_raises_before_the_first_run(program: Program) -> None:
     ended = ranks(

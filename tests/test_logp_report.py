@@ -204,7 +204,9 @@ def test_what_report_takes(trace: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert command(["report", str(trace), str(trace)]) == 2
     assert "expected one trace file, got" in capsys.readouterr().err
     assert command(["report", str(tmp_path / "ledger.json"), "--machine", "m.json"]) == 2
-    assert "--machine: expected a file of LogP runs" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "--machine: expected a file of LogP runs" in err
+    assert f"{tmp_path / 'ledger.json'} is none" in err
 
 
 def test_runs_that_are_more_than_a_file_holds_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ def test_virtual_time_and_predictions_run_by_valiants_maximum() -> None:
     assert simulation.time == 150.0
 
 
-@pytest.mark.parametrize("cost", ["", "MAX", None, 1])
+@pytest.mark.parametrize("cost", ["", "MAX", None, 1, np.arange(2)])
 def test_another_form_of_cost_is_refused(cost: Any) -> None:
     with pytest.raises(UsageError, match=r"BSPMachine: cost must be \"sum\" .* or \"max\""):
         BSPMachine(1, 1.0, 1.0, 1.0, cost=cost)
@@ -166,7 +166,8 @@ def test_a_part_that_is_missing_or_wrong_is_an_error(tmp_path: Path) -> None:
         ({"p": 2, "g1": 1.0}, "must hold"),
         ({"p": 2, "g1": 1.0, "g2": 1.0, "s": 1.0, "x": 1}, "must hold"),
         ({"p": 2, "g1": "1", "g2": 1.0, "s": 1.0}, "ebsp.g1: expected a finite number of at least 0, got '1'"),
-        ([], "has no part"),
+        ([], "machine.json: ebsp: expected an object of p, g1, .*, got a list of 0"),
+        (None, "machine.json: ebsp: expected an object of p, g1, .*, got null"),
     ):
         path.write_text(json.dumps({**content, "ebsp": part}))
         with pytest.raises(UsageError, match=said):

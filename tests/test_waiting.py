@@ -11,11 +11,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pybsp
@@ -717,6 +719,48 @@ def test_a_keyword_that_may_have_been_meant_for_the_program_is_refused() -> None
     with pytest.raises(UsageError, match=r"argument checked: expected it to be for pybsp\.simulate alone"):
         pybsp.simulate(main, 5.0, p=1, checked=True)
     assert pybsp.simulate(main, 5.0, p=1, timeout=7).results == [(5.0, False)]
+
+
+STARTS: list[Callable[..., Any]] = [pybsp.run, partial(pybsp.simulate, p=2), partial(pybsp.start_ranks, n=1)]
+
+
+@pytest.mark.parametrize("begin", STARTS, ids=["run", "simulate", "start_ranks"])
+def test_an_array_under_a_keyword_of_ours_is_refused_by_name(begin: Callable[..., Any]) -> None:
+    def takes(bsp: pybsp.BSP, *, router: Any = None, machine: Any = None, checked: Any = None) -> None:
+        raise AssertionError
+
+    for name in ("router", "machine", "checked"):
+        with pytest.raises(UsageError, match=rf"argument {name}: expected it to be for .* alone"):
+            begin(takes, **{name: np.arange(2)})
+
+
+async def asynchronous(bsp: Any) -> None:
+    bsp.sync()
+
+
+def generator(bsp: Any) -> Any:
+    yield bsp.sync()
+
+
+@pytest.mark.parametrize(("program", "what"), [(asynchronous, "an async one"), (generator, "a generator")])
+@pytest.mark.parametrize(
+    "begin",
+    [*STARTS, partial(pybsp.logp.simulate, p=2), partial(pybsp.logp.check, p=2), pybsp.logp.run],
+    ids=["run", "simulate", "start_ranks", "logp.simulate", "logp.check", "logp.run"],
+)
+def test_a_program_that_would_run_nothing_is_refused(begin: Callable[..., Any], program: Any, what: str) -> None:
+    with pytest.raises(UsageError, match=rf"argument (main|program): expected a function of a .*, got {what}, "):
+        begin(program)
+
+
+def test_an_array_is_no_flag() -> None:
+    wrong: Any = np.arange(2)
+    with pytest.raises(UsageError, match="argument checked: expected True or False, got int64"):
+        pybsp.run(lambda bsp: None, checked=wrong)
+    with pytest.raises(UsageError, match="argument checked: expected True or False, got int64"):
+        pybsp.simulate(lambda bsp: None, p=2, checked=wrong)
+    with pytest.raises(UsageError, match="argument measure: expected True or False, got int64"):
+        pybsp.simulate(lambda bsp: None, p=2, measure=wrong)
 
 
 def test_a_probe_of_a_run_before_this_one_is_no_failure(tmp_path: Path) -> None:

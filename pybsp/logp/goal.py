@@ -152,6 +152,8 @@ class Goal:
             ...     print(pybsp.logp.Goal.load(path).simulate(pybsp.LogPMachine(1, 16, 1, 4, step=1e-8)).time)
             10
         """
+        if not isinstance(path, (str, os.PathLike)):
+            raise UsageError(f"pybsp.logp.Goal.load: argument path: expected that of a GOAL file, got {path!r:.80}")
         with open(path, "rb") as file:
             text = file.read()
         columns = Columns.read(text)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from .. import chrome, settings, simulation
 from ..clocks import Clock
+from ..convert import check_program
 from ..errors import ProcessorError, UsageError
 from ..failures import Failure, failure_of, learned, processor_error, speaker
 from ..files import require_outputs
@@ -155,8 +156,7 @@ def run(
     session = _LogPSession(machine, capacity, pace, trace)
 
     def check() -> None:
-        if not callable(program):
-            raise UsageError(f"{OPERATION}: argument program: expected a function of a LogP processor, got {program!r}")
+        check_program(OPERATION, "program", program, "LogP processor")
 
     def virtual(simulated: simulation.SimulateOptions | None) -> Result:
         session.arguments()  # raises where they are wrong
@@ -203,7 +203,7 @@ class _LogPSession(Session[RankProcessor]):
 
     def arguments(self) -> dict[str, Any]:
         capacity, pace = self._capacity, self._pace
-        if capacity not in CAPACITIES:
+        if not isinstance(capacity, str | None) or capacity not in CAPACITIES:
             raise UsageError(
                 f'{OPERATION}: argument capacity: expected "global", "window", "per-pair" or None, got {capacity!r}'
             )

@@ -275,7 +275,7 @@ def schedule_of(schedule: str | Schedule | Callable[[int, int, int], int], seed:
         raise UsageError(f"{operation}: argument seed: expected a whole number, got {seed!r}")
     if isinstance(schedule, Schedule):
         return schedule
-    if schedule == "random":
+    if isinstance(schedule, str) and schedule == "random":
         return of_seed(number)
     if isinstance(schedule, str) and schedule in _NAMED:
         return _NAMED[schedule]()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import settings
+from ..convert import check_program
 from ..errors import UsageError
 from ..machine import LogPMachine
 from .arguments import MOST_STEPS, whole
@@ -113,8 +114,7 @@ def machine_of(program: Program, p: int | None, machine: LogPMachine | None, ope
     Raises:
         UsageError: no program, no machine, or one without max{2, o} <= G <= L.
     """
-    if not callable(program):
-        raise UsageError(f"{operation}: argument program: expected a function of a LogP processor, got {program!r}")
+    check_program(operation, "program", program, "LogP processor")
     if p is not None:
         number = whole(p)
         if number is None or number < 1:

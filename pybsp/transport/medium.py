@@ -25,7 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from .. import process
-from ..errors import AbortError, BSPError, ProcessorError
+from ..errors import AbortError, BSPError, ProcessorError, SyncError
 from ..failures import Failure
 from . import FAIL, FREE, KIND, QUIET, SYNC, Arrival, Charge, Parcel, Parcels, wire
 from .crossing import Crossing
@@ -404,7 +404,10 @@ class MPITransport(ABC):
         # learn that nothing of it counts.
         if not isinstance(error, RevokedError):
             revocation.revoke(error)
-            raise error
+            # Others wait in a part, or in the whole, for a processor that tells of its failure elsewhere: what they are
+            # to learn is the failure, and not that these waits cross.
+            if kind != FAIL or not isinstance(error, SyncError):
+                raise error
         try:
             # This processor was telling of a failure of its own: it does so where all meet, and learns what the others
             # say.

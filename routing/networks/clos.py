@@ -43,7 +43,7 @@ class KaryFatTree(Network):
 
     def __init__(self, p: int, spread: str = "ecmp", salt: int = 0) -> None:
         self.half = half = fit("k-ary fat tree", p, "k^3/4 for an even k", lambda n: 2 * n**3, 1)
-        if spread not in SPREADS:
+        if not isinstance(spread, str) or spread not in SPREADS:
             raise UsageError(f"k-ary fat tree: spread: expected one of {', '.join(SPREADS)}, got {spread!r}")
         if isinstance(salt, bool) or not isinstance(salt, (int, np.integer)) or not 0 <= salt < 1 << 63:
             raise UsageError(f"k-ary fat tree: salt: expected a whole number from 0 to 2**63 - 1, got {salt!r}")

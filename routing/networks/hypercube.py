@@ -35,7 +35,7 @@ class Hypercube(Network):
 
     def __init__(self, p: int, order: str = "fixed") -> None:
         self.n = n = fit("hypercube", p, "a power of two", lambda n: 1 << n)
-        if order not in ORDERS:
+        if not isinstance(order, str) or order not in ORDERS:
             raise UsageError(f"hypercube: order: expected one of {', '.join(ORDERS)}, got {order!r}")
         self.p = self.nodes = p = int(p)
         self.order = order

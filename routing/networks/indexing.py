@@ -117,6 +117,6 @@ def indexing(name: str) -> Indexing:
     Raises:
         RoutingError: there is none.
     """
-    if name not in INDEXINGS:
+    if not isinstance(name, str) or name not in INDEXINGS:
         raise UsageError(f"mesh: indexing: expected one of {', '.join(INDEXINGS)}, got {name!r}")
     return INDEXINGS[name]

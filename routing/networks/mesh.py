@@ -61,7 +61,7 @@ class Mesh(Array):
     """
 
     def __init__(self, p: int, indexing: str = "peano", order: str = "rows first") -> None:
-        if order not in ORDERS:
+        if not isinstance(order, str) or order not in ORDERS:
             raise UsageError(f"mesh: order: expected one of {', '.join(ORDERS)}, got {order!r}")
         scheme = indexing_of(indexing)
         self.side = scheme.side(p)

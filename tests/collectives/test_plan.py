@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybsp import BSPMachine, UsageError, collectives
+from pybsp import BSP, BSPMachine, UsageError, collectives, simulate
 from pybsp.collectives import baselines, broadcast, ebsp
 from pybsp.collectives.plan import Plan, Step, joined
 from pybsp.cost import Superstep
@@ -133,3 +135,60 @@ def test_a_plan_for_no_number_of_processors_is_refused(primitive: Any) -> None:
     for p in (0, -1, 2.5, "3", None, [3]):
         with pytest.raises(UsageError, match=rf"{primitive.__name__}\.plan: argument p: expected a whole number"):
             primitive.plan(p)
+
+
+@pytest.mark.parametrize("primitive", PLANNED, ids=lambda primitive: primitive.__name__)
+def test_arguments_of_plans_and_costs_that_do_not_fit_are_refused_by_name(primitive: Any) -> None:
+    name = primitive.__name__
+    takes = signature(primitive.plan).parameters
+    needed = {"k": 4, "n": 4, "degree": 2, "levels": 1, "copies": [[1]] * 4, "seed": 0}
+    given = {one: needed[one] for one in needed if one in takes}
+    for argument in {"degree", "levels", "root", "k"} & set(takes):
+        for value in (None, float("nan"), 0.5, -1, "2", [2], np.arange(2.0), np.datetime64("NaT")):
+            with pytest.raises(UsageError, match=rf"{name}\.plan: argument {argument}: expected"):
+                primitive.plan(4, **{**given, argument: value})
+    machines: list[Any] = [None, [], 4, "machine.json"]
+    for machine in machines:
+        with pytest.raises(UsageError, match=rf"{name}\.cost: argument machine: expected one, as bsp.machine"):
+            primitive.cost(machine)
+
+
+MACHINE = BSPMachine(p=2, g=1e-8, l=1e-5, r=1e9)
+RAGGED: Any = [[1], [2, 3]]  # numpy makes no array of it
+
+
+@pytest.mark.parametrize(
+    ("argument", "of"),
+    [
+        ("words", lambda: collectives.gather.cost(MACHINE, words=RAGGED)),
+        ("counts", lambda: collectives.gather_blocks.cost(MACHINE, counts=RAGGED)),
+        ("counts", lambda: collectives.reduce_scatter.cost(MACHINE, 4, counts=RAGGED)),
+        ("counts", lambda: collectives.reduce_scatter.plan(2, 4, counts=RAGGED)),
+        ("counts", lambda: collectives.bitonic_sort.cost(MACHINE, counts=RAGGED)),
+        ("counts", lambda: collectives.sort.cost(MACHINE, counts=RAGGED)),
+        ("counts", lambda: collectives.sample_sort.plan(2, RAGGED)),
+        ("keys", lambda: collectives.sample_sort.cost(MACHINE, keys=RAGGED)),
+        ("keys", lambda: collectives.unique.cost(MACHINE, keys=RAGGED)),
+        ("copies", lambda: collectives.duplicate.plan(2, np.array(1))),
+        ("seed", lambda: collectives.random_permutation.cost(MACHINE, 4, seed=np.arange(2))),  # type: ignore[arg-type]
+    ],
+)
+def test_counts_that_make_no_array_are_refused_by_name(argument: str, of: Callable[[], Any]) -> None:
+    with pytest.raises(UsageError, match=rf"argument {argument}: expected .*, got "):
+        of()
+
+
+@pytest.mark.parametrize(
+    ("argument", "call"),
+    [
+        ("counts", lambda bsp: collectives.reduce_scatter(bsp, np.arange(4.0), np.add, counts=RAGGED)),
+        ("counts", lambda bsp: collectives.total_exchange_blocks(bsp, np.arange(4.0), counts=RAGGED)),
+        ("range", lambda bsp: collectives.histogram(bsp, np.arange(4.0), range=RAGGED)),
+        ("expand", lambda bsp: collectives.duplicate(bsp, [1], [1], expand=np.arange(3))),  # type: ignore[arg-type]
+        ("kind", lambda bsp: bsp.work(1, kind=np.arange(3))),
+        ("dtype", lambda bsp: bsp.array(3, dtype=[("a", "i4"), ("a", "f8")])),
+    ],
+)
+def test_arguments_of_which_numpy_makes_nothing_are_refused_by_name(argument: str, call: Callable[[BSP], Any]) -> None:
+    with pytest.raises(UsageError, match=rf"argument {argument}: expected .*, got "):
+        simulate(call, p=2)

@@ -236,6 +236,14 @@ def test_what_is_no_trace_has_no_schedule(wrong: Any) -> None:
         Goal.of(wrong)
 
 
+@pytest.mark.parametrize("wrong", [None, True, np.int64(1)], ids=["none", "true", "number"])
+def test_what_is_no_path_is_no_file(wrong: Any) -> None:
+    with pytest.raises(UsageError, match=r"Goal\.load: argument path: expected that of a GOAL file, got"):
+        Goal.load(wrong)
+    with pytest.raises(UsageError, match=r"LogPMachine\.save: argument path: expected that of a machine file, got"):
+        LogPMachine(2, 16, 1, 4).save(wrong)
+
+
 def test_arguments_are_those_of_simulate(tmp_path: Path) -> None:
     def program(proc: Processor) -> Any:
         return proc.send(0, 1.0) if proc.pid else proc.recv()

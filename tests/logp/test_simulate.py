@@ -672,6 +672,7 @@ def test_an_error_that_a_program_catches_is_its_own_business() -> None:
         ({"machine": LogPMachine(2, L=3, o=1, G=4)}, "G = 4 is above L = 3"),
         ({"schedule": "soonest"}, "argument schedule: expected 'latest', 'earliest', 'adversary', 'random', a pybsp"),
         ({"schedule": 7}, "argument schedule"),
+        ({"schedule": np.arange(3)}, "argument schedule"),
         ({"args": 5}, "argument args: expected a sequence of the program's arguments, got 5"),
         ({"kwargs": [1]}, "argument kwargs: expected a mapping, or None, got [1]"),
         ({"schedule": "random", "seed": 1.5}, "argument seed: expected a whole number, got 1.5"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -159,9 +160,14 @@ def test_two_phases_and_single_ports_deliver_too() -> None:
         ((12, "snake"), "mesh under snake indexing: p must be a square, got 12; 9 and 16 would fit"),
         ((9,), "mesh under peano indexing: p must be a power of 4, got 9; 4 and 16 would fit"),
         ((16, "hilbert"), "mesh: indexing: expected one of row-major, snake, peano, true peano, got 'hilbert'"),
+        ((16, "snake", np.arange(2)), "mesh: order: expected one of rows first, columns first, spread, got array"),
+        (
+            (16, np.arange(2), "spread"),
+            "mesh: indexing: expected one of .*, true peano, got array",
+        ),
         ((16, "snake", "spiral"), "mesh: order: expected one of rows first, columns first, spread, got 'spiral'"),
     ],
 )
-def test_what_does_not_fit_is_refused(arguments: tuple[int, str], error_text: str) -> None:
+def test_what_does_not_fit_is_refused(arguments: tuple[Any, ...], error_text: str) -> None:
     with pytest.raises(UsageError if "expected one of" in error_text else RoutingError, match=error_text):
         Mesh(*arguments)

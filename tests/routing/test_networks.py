@@ -6,6 +6,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -314,6 +315,11 @@ def test_other_arguments_that_cannot_be_right_are_errors() -> None:
         SquareTorus(4, 0)
     with pytest.raises(UsageError, match="k-ary fat tree: spread: expected one of ecmp, packets, got 'both'"):
         KaryFatTree(16, "both")
+    wrong: Any = np.arange(2)
+    with pytest.raises(UsageError, match="k-ary fat tree: spread: expected one of ecmp, packets, got array"):
+        KaryFatTree(16, wrong)
+    with pytest.raises(UsageError, match="hypercube: order: expected one of fixed, random, got array"):
+        Hypercube(16, wrong)
     for shape in ((2, 1), (2, 0, 1), "abc", (2.0, 1, 1)):
         with pytest.raises(UsageError, match=r"dragonfly: shape: expected three whole numbers from 1 on, \(a, t, h\)"):
             Dragonfly(6, shape)  # type: ignore[arg-type]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import pybsp
+from pybsp.ledger_file import append_run, read
 from tests.conftest import Spmd
 
 from .programs import caught
@@ -458,6 +460,22 @@ def test_what_parts_did_stands_in_the_ledger_of_the_whole(spmd: Spmd) -> None:
         counted = (2 + 2, 200, 10 * evens + evens), (3 + 2, 300, 30 * odds + odds)
         assert parts[2][:3] == tuple(max(column) for column in zip(*counted[: min(p, 2)], strict=True))
         assert parts[3] == (1, 0, 0, 0, 0)
+
+
+def test_what_parts_did_after_the_last_superstep_has_no_record_in_the_ledger(spmd: Spmd, tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        with bsp.split(bsp.pid % 2) as part:
+            part.sync()
+        early = bsp.ledger
+        found = early.parts, early.total.parts, early.totals()[0].parts, len(early.to_dict()["labels"])
+        if bsp.pid == 0:
+            append_run(tmp_path / "ledger.json", early.as_json([""] * bsp.p, "direct"), first=True)
+            (run,) = read(tmp_path / "ledger.json")["runs"]
+            assert run["supersteps"].parts == {}
+        bsp.sync()
+        return found, bsp.ledger.parts[1].supersteps
+
+    assert spmd(main) == [(({}, None, None, 1), 1)] * spmd.p
 
 
 def test_work_after_the_last_superstep_of_a_part_is_of_the_wholes(spmd: Spmd) -> None:
