@@ -21,6 +21,8 @@ def as_array(values: Any, dtype: np.dtype[Any], operation: str) -> NDArray[Any]:
         if isinstance(values, (np.ndarray, np.generic)):
             array = np.asarray(values)
             return array if array.dtype == dtype else array.astype(dtype, casting="same_kind")
+        if type(values) is int and dtype.kind in "iufc":
+            return np.asarray(values, dtype)
         array = np.asarray(values) if dtype.names is None else np.asarray(values, dtype)
         if array.dtype == dtype:
             return array

@@ -32,6 +32,7 @@
 #define ALIGN 16
 
 #define PACKED 1
+#define PLAIN 2
 #define PACKED_MOST (1 << 16) /* bytes of all mail to a processor: */
 #define PACKED_SMALL (1 << 10) /* what is larger goes as records then; */
 #define PACKED_MANY (1 << 20) /* nothing is packed then */
@@ -43,6 +44,7 @@
 #define NDIM_SHIFT 16
 #define SIZE_SHIFT 32
 
+#define DEALT 64 /* processors that `deal` deals to, at most */
 #define LOOKS 1000 /* at a status, before Python waits on, which it is slow to come back from: some 15 microseconds */
 #define GLANCES 100 /* while Python waits */
 #define TURNS 100 /* of others on the core, likewise, where there are more ranks than cores */
@@ -75,8 +77,6 @@ typedef struct {
 /* What `know` was told: numpy's, and the classes of a received message and of a section, which are tuples. */
 static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_type;
 static PyObject *dtypes[128]; /* by their character */
-
-static PyObject *name_tries, *name_meet, *name_met, *name_show, *name_shown, *name_enter, *name_wait, *name_lend;
 
 static inline int64_t *word_of(Meeting *self, Py_ssize_t k, Py_ssize_t at)
 {
@@ -134,7 +134,7 @@ static int reclaim(Meeting *self)
 /* Whether there are more ranks than cores: then one look for each turn of the others is enough. -1: an error. */
 static int crowded(Meeting *self)
 {
-    PyObject *tries = PyObject_GetAttr(self->waiter, name_tries);
+    PyObject *tries = PyObject_GetAttrString(self->waiter, "tries");
     long found = tries ? PyLong_AsLong(tries) : -1;
     Py_XDECREF(tries);
     return found < 0 ? -1 : found == 1;
@@ -183,10 +183,10 @@ static int alike(Meeting *self, int64_t word)
     return 1;
 }
 
-static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, PyObject *twin, PyObject *unlike)
+static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, const char *twin, const char *unlike)
 {
     if (!settled(self))
-        return PyObject_CallMethodOneArg((PyObject *)self, twin, kind);
+        return PyObject_CallMethod((PyObject *)self, twin, "O", kind);
     int64_t word = PyLong_AsLongLong(kind);
     if (word == -1 && PyErr_Occurred())
         return NULL;
@@ -199,16 +199,12 @@ static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, PyObject 
         return reclaim(self) ? NULL : Py_NewRef(Py_True);
     if (same && !flags)
         Py_RETURN_FALSE; /* all are here: the caller sees what they say */
-    PyObject *number = PyLong_FromLongLong(word), *found = NULL;
-    if (number)
-        found = PyObject_CallMethodOneArg((PyObject *)self, unlike, number);
-    Py_XDECREF(number);
-    return found;
+    return PyObject_CallMethod((PyObject *)self, unlike, "L", (long long)word);
 }
 
-static PyObject *meet(Meeting *self, PyObject *kind) { return meet_as(self, kind, 0, name_meet, name_met); }
+static PyObject *meet(Meeting *self, PyObject *kind) { return meet_as(self, kind, 0, "_meet", "_met"); }
 
-static PyObject *show(Meeting *self, PyObject *kind) { return meet_as(self, kind, SHOWS, name_show, name_shown); }
+static PyObject *show(Meeting *self, PyObject *kind) { return meet_as(self, kind, SHOWS, "_show", "_shown"); }
 
 static PyObject *here(Meeting *self, PyObject *const *args, Py_ssize_t count)
 {
@@ -246,14 +242,12 @@ static int enter_as(Meeting *self, int64_t word, int parity)
 
 static PyObject *enter(Meeting *self, PyObject *const *args, Py_ssize_t count)
 {
-    if (count != 3) {
-        PyErr_SetString(PyExc_TypeError, "enter: expected kind, manifests and data");
-        return NULL;
-    }
+    if (count != 3)
+        return PyErr_Format(PyExc_TypeError, "enter: expected kind, manifests and data");
     PyObject *manifests = args[1], *data = args[2];
     /* Where other nodes have something from this processor, its slots are one more: the twin writes them. */
     if (!PyList_CheckExact(manifests) || !PyList_CheckExact(data) || room_for(manifests) < 0)
-        return PyObject_CallMethodObjArgs((PyObject *)self, name_enter, args[0], manifests, data, NULL);
+        return PyObject_CallMethod((PyObject *)self, "_enter", "OOO", args[0], manifests, data);
     int64_t word = PyLong_AsLongLong(args[0]);
     if (word == -1 && PyErr_Occurred())
         return NULL;
@@ -292,7 +286,7 @@ static PyObject *enter(Meeting *self, PyObject *const *args, Py_ssize_t count)
         slot[BYTES] = bytes;
     }
     if (PyList_GET_SIZE(data)) {
-        PyObject *done = PyObject_CallMethodOneArg((PyObject *)self, name_lend, data);
+        PyObject *done = PyObject_CallMethod((PyObject *)self, "_lend", "O", data);
         if (!done)
             return NULL;
         Py_DECREF(done);
@@ -300,7 +294,7 @@ static PyObject *enter(Meeting *self, PyObject *const *args, Py_ssize_t count)
     return enter_as(self, word, parity) ? NULL : PyList_New(0);
 }
 
-/* The section of packed mail, copied out of memory that is used again: `wire.packed_section`. */
+/* A section of packed mail, or a plain one, copied out of memory that is used again: `wire.packed_section`. */
 static PyObject *section_of(const char *mail, Py_ssize_t bytes)
 {
     const int64_t *header = (const int64_t *)mail;
@@ -325,12 +319,12 @@ static PyObject *gather(Meeting *self, PyObject *kind)
     if (found < 0)
         return NULL;
     if (!found) {
-        PyObject *done = PyObject_CallMethodNoArgs((PyObject *)self, name_wait);
+        PyObject *done = PyObject_CallMethod((PyObject *)self, "wait", NULL);
         if (!done)
             return NULL;
         Py_DECREF(done);
     }
-    int parity = self->number & 1, all_packed = 1;
+    int parity = self->number & 1, all_read = 1;
     PyObject *texts = PyList_New(0);
     if (!texts)
         return NULL;
@@ -348,8 +342,7 @@ static PyObject *gather(Meeting *self, PyObject *kind)
                 if (error)
                     PyErr_SetObject((PyObject *)Py_TYPE(error), error);
                 Py_XDECREF(error);
-                Py_DECREF(texts);
-                return NULL;
+                goto failed;
             }
             if (slot[TAG] & HAS) {
                 Py_ssize_t at = slot[0], bytes = slot[BYTES];
@@ -357,32 +350,24 @@ static PyObject *gather(Meeting *self, PyObject *kind)
                     goto twin;
                 if (at + bytes > self->views[k].len) {
                     PyErr_Format(PyExc_RuntimeError, "a manifest of processor %zd of a board lies outside of its part", k);
-                    Py_DECREF(texts);
-                    return NULL;
+                    goto failed;
                 }
                 char *text = (char *)self->views[k].buf + at;
-                PyObject *one;
-                if (bytes && *text == PACKED)
-                    one = Py_BuildValue("(nN)", k, section_of(text, bytes));
-                else {
-                    all_packed = 0;
-                    PyObject *view = PyMemoryView_FromMemory(text, bytes, PyBUF_READ);
-                    one = view ? Py_BuildValue("(nN)", k, view) : NULL;
-                }
+                int read = bytes && (*text == PACKED || *text == PLAIN);
+                all_read &= read;
+                PyObject *one = Py_BuildValue("(nN)", k, read ? section_of(text, bytes)
+                                                              : PyMemoryView_FromMemory(text, bytes, PyBUF_READ));
                 if (!one || PyList_Append(texts, one)) {
                     Py_XDECREF(one);
-                    Py_DECREF(texts);
-                    return NULL;
+                    goto failed;
                 }
                 Py_DECREF(one);
             }
         }
     }
-    if (reclaim(self)) {
-        Py_DECREF(texts);
-        return NULL;
-    }
-    if (!all_packed)
+    if (reclaim(self))
+        goto failed;
+    if (!all_read)
         return texts;
     PyObject *sections = PyList_AsTuple(texts);
     Py_DECREF(texts);
@@ -390,20 +375,19 @@ static PyObject *gather(Meeting *self, PyObject *kind)
 twin:
     Py_DECREF(texts);
     Py_RETURN_NONE;
+failed:
+    Py_DECREF(texts);
+    return NULL;
 }
 
 /* -- packed mail --------------------------------------------------------------------------------------------------- */
 
 static PyObject *know(PyObject *module, PyObject *args)
 {
-    PyObject *array, *buffer, *dtype, *message, *section;
-    if (!PyArg_ParseTuple(args, "OOOO!O!:know", &array, &buffer, &dtype, &PyType_Type, &message, &PyType_Type, &section))
+    if (!PyArg_ParseTuple(args, "OOOO!O!:know", &array_type, &from_buffer, &dtype_of, &PyType_Type, &message_type,
+                          &PyType_Type, &section_type))
         return NULL;
-    Py_XSETREF(array_type, Py_NewRef(array));
-    Py_XSETREF(from_buffer, Py_NewRef(buffer));
-    Py_XSETREF(dtype_of, Py_NewRef(dtype));
-    Py_XSETREF(message_type, Py_NewRef(message));
-    Py_XSETREF(section_type, Py_NewRef(section));
+    Py_INCREF(args); /* has them for good */
     Py_RETURN_NONE;
 }
 
@@ -495,10 +479,8 @@ static int pack_array(PyObject *outgoing, PyObject *dest, PyObject *array)
 /* pack(outgoing, dest, payload): whether the payload, which has no tag, was added to packed mail for that processor. */
 static PyObject *pack(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    if (count != 3 || !PyDict_CheckExact(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "pack: expected a dict, a processor and a payload");
-        return NULL;
-    }
+    if (count != 3 || !PyDict_CheckExact(args[0]))
+        return PyErr_Format(PyExc_TypeError, "pack: expected a dict, a processor and a payload");
     PyObject *payload = args[2];
     int packed = 0;
     if ((PyObject *)Py_TYPE(payload) == array_type)
@@ -545,11 +527,8 @@ static PyObject *array_of(PyObject *mail, const int64_t *record)
     if (!dtypes[type] && !(dtypes[type] = PyObject_CallFunction(dtype_of, "C", type)))
         return NULL;
     Py_ssize_t at = (const char *)(record + 1 + ndim) - PyBytes_AS_STRING(mail);
-    PyObject *array;
-    if (!size) /* which numpy does not read from a buffer */
-        array = PyObject_CallFunction(from_buffer, "yO", "", dtypes[type]);
-    else
-        array = PyObject_CallFunction(from_buffer, "OOnn", mail, dtypes[type], size, at);
+    PyObject *array = size ? PyObject_CallFunction(from_buffer, "OOnn", mail, dtypes[type], size, at)
+                           : PyObject_CallFunction(from_buffer, "yO", "", dtypes[type]); /* no buffer has nothing */
     if (!array || ndim == 1)
         return array;
     PyObject *shape = PyTuple_New(ndim);
@@ -563,10 +542,8 @@ static PyObject *array_of(PyObject *mail, const int64_t *record)
 /* unpack(source, mail, messages): add the messages of packed mail, which come from there. */
 static PyObject *unpack(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    if (count != 3 || !PyBytes_CheckExact(args[1]) || !PyList_CheckExact(args[2])) {
-        PyErr_SetString(PyExc_TypeError, "unpack: expected a source, bytes and a list");
-        return NULL;
-    }
+    if (count != 3 || !PyBytes_CheckExact(args[1]) || !PyList_CheckExact(args[2]))
+        return PyErr_Format(PyExc_TypeError, "unpack: expected a source, bytes and a list");
     const char *text = PyBytes_AS_STRING(args[1]);
     Py_ssize_t end = PyBytes_GET_SIZE(args[1]);
     for (Py_ssize_t at = PACKED_HEADER; at < end;) {
@@ -594,10 +571,8 @@ static PyObject *unpack(PyObject *module, PyObject *const *args, Py_ssize_t coun
    Returns words and messages; None where something else is sent, or there is no room: then nothing was done. */
 static PyObject *post(Meeting *self, PyObject *const *args, Py_ssize_t count)
 {
-    if (count != 2 || !PyDict_CheckExact(args[1])) {
-        PyErr_SetString(PyExc_TypeError, "post: expected a kind and a dict");
-        return NULL;
-    }
+    if (count != 2 || !PyDict_CheckExact(args[1]))
+        return PyErr_Format(PyExc_TypeError, "post: expected a kind and a dict");
     int64_t word = PyLong_AsLongLong(args[0]);
     if (word == -1 && PyErr_Occurred())
         return NULL;
@@ -640,6 +615,43 @@ static PyObject *post(Meeting *self, PyObject *const *args, Py_ssize_t count)
         return NULL;
     PyDict_Clear(args[1]);
     return Py_BuildValue("(LL)", (long long)words, (long long)messages);
+}
+
+/* deal(texts, dests, items, head, words, p): add items, of so many words each, to the plain sections for their
+   destinations, which begin with that head: `wire.plain_text`. Returns whether it could; nothing was done if not. */
+static PyObject *deal(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 6 || !PyDict_CheckExact(args[0]))
+        return PyErr_Format(PyExc_TypeError, "deal: expected a dict, destinations, items, a head, words and processors");
+    Py_buffer dests = {0}, items = {0};
+    Py_ssize_t counts[DEALT] = {0}, words = PyLong_AsSsize_t(args[4]), p = PyLong_AsSsize_t(args[5]);
+    char *ends[DEALT];
+    int fits = p <= DEALT && !PyObject_GetBuffer(args[1], &dests, PyBUF_SIMPLE) &&
+               !PyObject_GetBuffer(args[2], &items, PyBUF_SIMPLE);
+    const int64_t *dest = dests.buf;
+    Py_ssize_t n = dests.len / 8, size = n ? items.len / n : 0;
+    for (Py_ssize_t i = 0; fits && i < n; i++)
+        fits = dest[i] >= 0 && dest[i] < p && ++counts[dest[i]];
+    PyErr_Clear(); /* no buffer */
+    for (Py_ssize_t k = 0; fits > 0 && k < p; k++) {
+        PyObject *key = PyLong_FromSsize_t(k), *text = key ? PyDict_GetItemWithError(args[0], key) : NULL; /* borrowed */
+        if (counts[k] && !text && (text = PyByteArray_FromObject(args[3])) && !PyDict_SetItem(args[0], key, text))
+            Py_DECREF(text);
+        Py_XDECREF(key);
+        Py_ssize_t used = text ? PyByteArray_GET_SIZE(text) : 0;
+        if (counts[k] && (!text || PyByteArray_Resize(text, used + counts[k] * size)))
+            fits = -1;
+        else if (counts[k]) {
+            header_of(text)[1] += counts[k] * words;
+            header_of(text)[4] += counts[k];
+            ends[k] = PyByteArray_AS_STRING(text) + used;
+        }
+    }
+    for (Py_ssize_t i = 0; fits > 0 && i < n; ends[dest[i++]] += size)
+        memcpy(ends[dest[i]], (char *)items.buf + i * size, size);
+    PyBuffer_Release(&dests);
+    PyBuffer_Release(&items);
+    return fits < 0 ? NULL : PyBool_FromLong(fits);
 }
 
 /* -- the type ------------------------------------------------------------------------------------------------------ */
@@ -756,6 +768,7 @@ static PyTypeObject meeting_type = {
 /* -- the module ---------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef functions[] = {
+    {"deal", (PyCFunction)(void (*)(void))deal, METH_FASTCALL, NULL},
     {"know", know, METH_VARARGS, NULL},
     {"pack", (PyCFunction)(void (*)(void))pack, METH_FASTCALL, NULL},
     {"unpack", (PyCFunction)(void (*)(void))unpack, METH_FASTCALL, NULL},
@@ -765,29 +778,16 @@ static PyMethodDef functions[] = {
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT, .m_name = "pybsp._core", .m_doc = "See pybsp/core.c.", .m_size = -1, .m_methods = functions};
 
-static const struct { PyObject **name; const char *text; } names[] = {
-    {&name_tries, "tries"}, {&name_meet, "_meet"}, {&name_met, "_met"}, {&name_show, "_show"},
-    {&name_shown, "_shown"}, {&name_enter, "_enter"}, {&name_wait, "wait"}, {&name_lend, "_lend"},
-};
-
-static const struct {
-    const char *name;
-    long value;
-} constants[] = {
-    {"STATUS_EPOCH_SHIFT", STATUS_EPOCH_SHIFT}, {"TAG_EPOCH_SHIFT", TAG_EPOCH_SHIFT}, {"SOMETHING", SOMETHING},
-    {"BORROWS", BORROWS}, {"SHOWS", SHOWS}, {"KIND_AND_FLAGS", KIND_AND_FLAGS},
-    {"SLOT", SLOT}, {"TAG", TAG}, {"BYTES", BYTES},
-    {"HAS", HAS}, {"AGES", AGES}, {"AREA", AREA},
-    {"ALIGN", ALIGN}, {"PACKED", PACKED}, {"PACKED_HEADER", PACKED_HEADER},
-    {"ARRAY_KIND", ARRAY_KIND}, {"NUMBERS_KIND", NUMBERS_KIND}, {"CHAR_SHIFT", CHAR_SHIFT},
-    {"NDIM_SHIFT", NDIM_SHIFT}, {"SIZE_SHIFT", SIZE_SHIFT},
+#define CONSTANT(name) {#name, name}
+static const struct { const char *name; long value; } constants[] = {
+    CONSTANT(STATUS_EPOCH_SHIFT), CONSTANT(TAG_EPOCH_SHIFT), CONSTANT(SOMETHING), CONSTANT(BORROWS), CONSTANT(SHOWS),
+    CONSTANT(KIND_AND_FLAGS), CONSTANT(SLOT), CONSTANT(TAG), CONSTANT(BYTES), CONSTANT(HAS), CONSTANT(AGES),
+    CONSTANT(AREA), CONSTANT(ALIGN), CONSTANT(PACKED), CONSTANT(PLAIN), CONSTANT(PACKED_HEADER), CONSTANT(ARRAY_KIND),
+    CONSTANT(NUMBERS_KIND), CONSTANT(CHAR_SHIFT), CONSTANT(NDIM_SHIFT), CONSTANT(SIZE_SHIFT),
 };
 
 PyMODINIT_FUNC PyInit__core(void)
 {
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!(*names[i].name = PyUnicode_InternFromString(names[i].text)))
-            return NULL;
     if (PyType_Ready(&meeting_type) < 0)
         return NULL;
     PyObject *core = PyModule_Create(&module);

@@ -29,6 +29,7 @@ __all__ = ["Block", "BlockCyclic", "Cyclic", "Layout"]
 
 Ints = NDArray[np.intp]
 Index = slice | Ints
+_INTP = np.dtype(np.intp)
 SHOWN = 8  # sizes that a layout's text has
 
 
@@ -49,7 +50,10 @@ class _Dealt:
         return index // (self.block * self.parts) * self.block + index % self.block
 
     def places(self, index: Ints) -> tuple[Ints, Ints]:
-        return self.owner(index), self.local(index)
+        local = self.local(index)
+        if self.block == 1:  # a remainder takes three times as long as a product
+            return index - local * self.parts, local
+        return self.owner(index), local
 
     def to_global(self, part: Ints, local: Ints) -> Ints:
         return (local // self.block * self.parts + part) * self.block + local % self.block
@@ -58,6 +62,10 @@ class _Dealt:
     def sizes(self) -> Ints:
         rounds, rest = divmod(self.n, self.block * self.parts)
         return rounds * self.block + np.clip(rest - np.arange(self.parts) * self.block, 0, self.block)
+
+    def size(self, part: int) -> int:
+        rounds, rest = divmod(self.n, self.block * self.parts)
+        return rounds * self.block + min(max(rest - part * self.block, 0), self.block)
 
     def part(self, part: int) -> Index:
         if self.block == 1:
@@ -100,6 +108,9 @@ class _Cut:
     def to_global(self, part: Ints, local: Ints) -> Ints:
         found: Ints = self.begins[part] + local
         return found
+
+    def size(self, part: int) -> int:
+        return int(self.begins[part + 1] - self.begins[part])
 
     def part(self, part: int) -> Index:
         return slice(int(self.begins[part]), int(self.begins[part + 1]))
@@ -256,7 +267,7 @@ class Layout:
         place = self._place("local_shape", pid)
         if place is None:
             return (0,) * len(self.shape)
-        return tuple(int(axis.sizes[k]) for axis, k in zip(self._axes, place, strict=True))
+        return tuple(axis.size(k) for axis, k in zip(self._axes, place, strict=True))
 
     def part(self, pid: int) -> tuple[Any, ...]:
         """What a processor owns, as an index of the whole array: `whole[layout.part(pid)]`, in the order of its part.
@@ -333,6 +344,14 @@ class Layout:
 
     def _checked(self, operation: str, indices: Any, first: int = 0) -> Sequence[Ints]:
         """Indices of each axis, all within the array; first: -1 where negative ones count from the end."""
+        if (  # as below, in half the time
+            type(indices) is np.ndarray
+            and len(self.shape) == 1
+            and indices.dtype == _INTP
+            and indices.size
+            and 0 <= indices.item(indices.view(np.uint64).argmax()) < self.shape[0]
+        ):
+            return [indices]
         found = self._separate(operation, "indices", indices)
         for k, index in enumerate(found):
             n = self.shape[k]

@@ -7,6 +7,8 @@ from typing import Any
 
 from .transport import Parcel
 
+Texts = dict[int, bytearray]  # plain sections (transport/wire.py), by destination
+
 
 class Participant:
     """Enters itself in `SuperstepEngine.participants` whenever it has something for the end of this superstep.
@@ -22,6 +24,22 @@ class Participant:
 
     def pack(self, parcels: dict[int, Parcel]) -> None:
         """Put what goes out into the parcels, by destination, and start afresh."""
+
+    def lay(self, texts: Texts, own: Parcel) -> tuple[int, int] | None:
+        """`pack`, where that is little: add what goes out, and stay as it is until `laid`.
+
+        Args:
+            texts: for others.
+            own: for this processor itself.
+
+        Returns:
+            Items of queues for others, and ways. None where it cannot be: it is much, something else is for the same
+            processor, or there is something else to do in the end of the superstep.
+        """
+        return None
+
+    def laid(self) -> None:
+        """What `lay` has added goes out: start afresh, and `forget`."""
 
     def forget(self) -> None:
         """What the last sync brought is no longer there: its memory is about to be received into again."""

@@ -5,7 +5,8 @@ what it is asked for, and whoever asked knows what comes: each exchange carries,
 without a word on where they belong.
 
     get     all processors call it in one superstep. Each owner gathers what it is asked for as the superstep ends, and
-            sends it with the sync itself: no requests, and no second exchange
+            sends it with the sync itself: no requests, and no second exchange. What a processor asks an owner for
+            several times comes once
     put     each processor by itself. Its values are gathered by owner at the call, and written, or combined with what
             is there, at the sync: after the puts of arrays, by source, then by call
 
@@ -16,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
@@ -27,16 +27,19 @@ from .convert import as_array
 from .cost import Cost, Machine, Superstep
 from .errors import UsageError, where
 from .outgoing import words_of
-from .participant import Participant
-from .places import Places, as_places, by_group, take
+from .participant import Participant, Texts
+from .places import Places, among, as_places, by_group, count_of, distinct, take
 from .poison import poison
 from .transport import INDICES, PATTERNED, Parcel, Section, new_tuple
 from .transport.memory import NOTHING, BufferPool, Bytes
+from .transport.wire import PLAIN_MOST, plain_text
+from .ways import BY_PATTERN
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
 
 Asks = Sequence[tuple[int, Places, NDArray[np.int64]]]  # owner, which of the values, and which of the owner's items
+Spread = tuple[list[int], NDArray[np.intp]]  # see `spread_of`
 _PLAIN = "="  # in the place of an operator's name: the value itself is written
 
 
@@ -68,21 +71,33 @@ class Pattern(Participant):
         ([12.0, 10.0, 1.0], [100.0, 101.0, 102.0], (3,), 3, 16)
     """
 
-    def __init__(self, engine: SuperstepEngine, array: Array, shape: tuple[int, ...], asks: Asks, created: str) -> None:
+    def __init__(
+        self,
+        engine: SuperstepEngine,
+        array: Array,
+        shape: tuple[int, ...],
+        asks: Asks,
+        created: str,
+        spread: Spread | None,
+    ) -> None:
         self.array, self.shape, self.number = array, shape, engine.registrations.next_array()
         self._engine, self._gate, self._pool = engine, engine.gate, engine.pool
         self._participants, self._awaited = engine.participants, engine.patterns.awaited
-        self._created, self._dtype = created, array.local.dtype
+        self._created, self._dtype, self._own = created, array.local.dtype, engine.pid
         self._ready = self._freed = False
         self._operators: dict[Any, str] = {}  # that fit, and their names
-        # Who sends what: owner or asker, the places of its values here or of its items, their number, and words.
+        # Who sends what: owner or asker, the places of its values here or of its items, bytes, and words.
         self._asks = [(owner, places, *self._size(indices.size)) for owner, places, indices in asks]
         self._serves: list[tuple[int, Places, int, int]] = []
         self._requested, self._served = {owner: places for owner, places, _ in asks}, dict[int, Places]()
+        # Of each owner, how many items; and, where some are asked for several times, where each value is in what comes.
+        self._items: list[int]
+        self._spread: NDArray[np.intp] | None
+        self._items, self._spread = spread or ([indices.size for _, _, indices in asks], None)
         self.index_bytes = sum(indices.nbytes for owner, _, indices in asks if owner != engine.pid)
         self.stream = PATTERNED - 2 * self.number  # of gets; that of puts is the next one
         # Whether all values come from one processor, in their order.
-        self._one_piece = len(asks) == 1 and isinstance(asks[0][1], slice)
+        self._one_piece = len(asks) == 1 and isinstance(asks[0][1], slice) and self._spread is None
         self._declared: Sequence[bytes] | None = None
         # Puts that are out: the operator, and a piece for each owner. Of a get: its ticket; whether it has gone out;
         # where the values go, and who has sent some.
@@ -91,6 +106,7 @@ class Pattern(Participant):
         self._out = False
         self._result: NDArray[Any] | None = None
         self._came: list[int] = []
+        self._pieces: list[NDArray[Any]] = []  # that came, where they are yet to be spread
 
     def _size(self, count: int) -> tuple[int, int]:
         """Bytes and words of so many values."""
@@ -115,7 +131,8 @@ class Pattern(Participant):
                 now; a second get in one superstep; an `into` that does not fit. At the sync, on all processors: one of
                 those that it has to do with did not call it.
 
-        BSP cost: `cost(machine, "get")`: one message of ceil(bytes / 8) words from each owner; nothing is sent to ask.
+        BSP cost: `cost(machine, "get")`: one message of ceil(bytes / 8) words from each owner, each item once; nothing
+        is sent to ask.
         """
         array = self.array
         if not (self._ready and self._gate.limit and array.whole()):
@@ -200,13 +217,17 @@ class Pattern(Participant):
                 f"pattern.cost: argument machine: expected one of p = {p}, the number of processors, got p = "
                 f"{machine.p}"
             )
-        step = self._counted
-        return Cost(machine, [step if operation == "get" else step._replace(h_out=step.h_in, h_in=step.h_out)])
+        rows = [np.frombuffer(row, np.int64).reshape(-1, 3) for row in self._declared]
+        asker = np.repeat(np.arange(p), [len(row) for row in rows])
+        owner, values, items = np.concatenate(rows).T
+        if operation == "get":
+            return Cost(machine, [charged(owner, asker, -(-items * self._dtype.itemsize // 8))])
+        return Cost(machine, [charged(asker, owner, -(-values * self._dtype.itemsize // 8))])
 
     @property
     def served(self) -> int:
         """Values, of all processors, that are items of this one: a put by all brings so many here."""
-        return sum(size for _, _, size, _ in self._serves) // self._dtype.itemsize
+        return sum(map(count_of, self._served.values()))
 
     def free(self) -> None:
         """Give the pattern up on all processors alike; takes effect at the next sync. Freeing its array does so too.
@@ -223,19 +244,30 @@ class Pattern(Participant):
     # -- registration -------------------------------------------------------------------------------------------------
 
     @property
+    def once(self) -> bool:
+        """Whether an item that is asked for several times comes once by a get."""
+        return self._spread is not None
+
+    @property
     def declared(self) -> bytes:
-        """Whom this processor asks, for how many items: what all get to know."""
-        itemsize = self._dtype.itemsize
-        return np.array([(owner, size // itemsize) for owner, _, size, _ in self._asks], np.int64).tobytes()
+        """Whom this processor asks, for how many values and items: what all get to know."""
+        counts = zip(self._requested.items(), self._items, strict=True)
+        return np.array([(owner, count_of(places), items) for (owner, places), items in counts], np.int64).tobytes()
 
     def accept(self, declared: Sequence[bytes], arrays: dict[int, Array]) -> None:
         """All processors have made it; what each has declared, by pid."""
         self._declared = declared
 
-    def serve(self, source: int, indices: NDArray[np.int64]) -> None:
-        """A processor will ask this one for these items; they come by source."""
+    def serve(self, source: int, indices: NDArray[np.int64], once: bool) -> None:
+        """A processor will ask this one for these items; they come by source.
+
+        Args:
+            once: whether each comes once, ascending, by a get.
+        """
         places = self._served[source] = as_places(indices)
-        self._serves.append((source, places, *self._size(indices.size)))
+        if once:
+            places = as_places(distinct(indices, self.array.local.size))
+        self._serves.append((source, places, *self._size(count_of(places))))
 
     def leave(self) -> None:
         """All processors have freed it, or its array."""
@@ -260,10 +292,18 @@ class Pattern(Participant):
             data = self._pool.take(size)
             take(items, places, data.view(self._dtype))
             parcels.setdefault(dest, {})[stream] = new_tuple(Section, (None, words, 1, data))
-        # The values are about to come.
-        self._out, self._came = True, []
-        into, self._result = ticket.into, None
-        if into is not None and np.may_share_memory(flat := into.reshape(-1), into):
+        self._await()
+
+    def _await(self) -> None:
+        """The values are about to come."""
+        assert self._ticket is not None
+        into, self._result = self._ticket.into, None
+        self._out, self._came, self._pieces = True, [], []
+        if (
+            into is not None
+            and (self._spread is None or into.dtype == self._dtype)
+            and np.may_share_memory(flat := into.reshape(-1), into)
+        ):
             self._result = flat
         elif into is not None or not self._one_piece or self._engine.checked:
             room = self._engine.patterns.results.take(math.prod(self.shape) * self._dtype.itemsize)
@@ -279,13 +319,51 @@ class Pattern(Participant):
             section = new_tuple(Section, (kinds, words * len(kinds), len(kinds), data))
             parcels.setdefault(owner, {})[self.stream - 1] = section
 
+    def lay(self, texts: Texts, own: Parcel) -> tuple[int, int] | None:
+        if self._puts:
+            return self._lay_puts(texts, own)
+        if self._ticket is None or not self.array.whole():
+            return None
+        items, stream = self.array.local.reshape(-1), self.stream
+        for asker, places, size, words in self._serves:
+            if not 0 < size <= PLAIN_MOST or asker in texts:
+                return None
+            found = items[places].copy() if isinstance(places, slice) else items.take(places, mode="clip")
+            if asker == self._own:
+                own[stream] = new_tuple(Section, (None, words, 1, found.view(np.uint8)))
+            else:
+                texts[asker] = plain_text(stream, None, words, 1, 1, (found,))
+        return 0, BY_PATTERN if self._serves else 0
+
+    def _lay_puts(self, texts: Texts, own: Parcel) -> tuple[int, int] | None:
+        if self._ticket is not None or len(self._puts) > 1:
+            return None
+        ((kind, pieces),) = self._puts
+        stream, kinds = self.stream - 1, (kind,)
+        for (owner, _, size, words), data in zip(self._asks, pieces, strict=True):
+            if not 0 < size <= PLAIN_MOST or owner in texts:
+                return None
+            if owner == self._own:
+                own[stream] = new_tuple(Section, (kinds, words, 1, data))
+            else:
+                texts[owner] = plain_text(stream, kinds, words, 1, 1, (data,))
+        return 0, BY_PATTERN if pieces else 0
+
+    def laid(self) -> None:
+        if self._puts:
+            self._puts = []
+        else:
+            self._await()
+
     def bring(self, source: int, data: Bytes) -> bool:
         """What an owner sends for a get; False where this processor does not wait for it."""
         if not self._out:
             return False
         self._came.append(source)
         values = data.view(self._dtype)
-        if self._result is None:
+        if self._spread is not None:
+            self._pieces.append(values)
+        elif self._result is None:
             self._result = values  # read where it lies
         else:
             self._result[self._requested[source]] = values
@@ -304,6 +382,9 @@ class Pattern(Participant):
         self._out, self._ticket, self._result = False, None, None
         assert ticket is not None
         assert result is not None
+        if self._spread is not None:
+            pieces, self._pieces = self._pieces, []
+            take(pieces[0] if len(pieces) == 1 else np.concatenate(pieces), self._spread, result)
         program_has_it = ticket.give(result.reshape(self.shape))
         if self._engine.checked and not program_has_it:
             self._engine.patterns.to_poison.append(result)
@@ -358,15 +439,6 @@ class Pattern(Participant):
         self._operators[op] = name
         return name
 
-    @cached_property
-    def _counted(self) -> Superstep:
-        """What a get is charged for."""
-        assert self._declared is not None
-        rows = [np.frombuffer(row, np.int64).reshape(-1, 2) for row in self._declared]
-        dest = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-        source, count = np.concatenate(rows).T
-        return charged(source, dest, -(-count * self._dtype.itemsize // 8))
-
     def _check(self, operation: str) -> None:
         """Refuse what cannot be executed now."""
         self._gate.check(operation)
@@ -384,6 +456,22 @@ class Pattern(Participant):
 
     def __repr__(self) -> str:
         return f"<pattern of {self.shape} items of {self.array!r}, made at {self._created}>"
+
+
+def spread_of(owners: NDArray[np.intp], items: NDArray[np.int64]) -> Spread | None:
+    """Of items, some of which are asked for several times, what each owner sends; None where there are none.
+
+    Returns:
+        How many items each owner that is asked sends, by owner; and where each value is among all that they send.
+    """
+    if not items.size:
+        return None
+    most = int(items.max()) + 1
+    found = among(owners * most + items, most * (int(owners.max()) + 1))
+    if found is None:
+        return None
+    counts = np.bincount(found[0] // most)
+    return counts[counts > 0].tolist(), found[1]
 
 
 def charged(source: NDArray[np.int64], dest: NDArray[np.int64], words: NDArray[np.int64]) -> Superstep:
@@ -427,7 +515,7 @@ class Patterns(Participant):
         """
         line = where()
         asks = [(owner, as_places(chosen), items[chosen]) for owner, chosen in by_group(owners)]
-        pattern = Pattern(self._engine, array, shape, asks, line)
+        pattern = Pattern(self._engine, array, shape, asks, line, spread_of(owners, items))
         self._by_stream[pattern.stream] = pattern
         self._engine.registering().add_pattern(pattern, line)
         self._new.append((pattern, asks))
@@ -444,18 +532,18 @@ class Patterns(Participant):
             pattern.leave()
 
     def pack(self, parcels: dict[int, Parcel]) -> None:
-        going: dict[int, list[tuple[int, NDArray[np.int64]]]] = {}
+        going: dict[int, list[tuple[int, bool, NDArray[np.int64]]]] = {}
         for pattern, asks in self._new:
             for owner, _, items in asks:
-                going.setdefault(owner, []).append((pattern.stream, items))
+                going.setdefault(owner, []).append((pattern.stream, pattern.once, items))
             self.awaited.append(pattern)
         self._new = []
-        away = sum(items.nbytes for dest, lists in going.items() if dest != self._engine.pid for _, items in lists)
+        away = sum(items.nbytes for dest, lists in going.items() if dest != self._engine.pid for *_, items in lists)
         if away:
             self._engine.account.log.note_indices(away)
         for dest, lists in going.items():
-            found = np.concatenate([items for _, items in lists])
-            counts = [(stream, items.size) for stream, items in lists]
+            found = np.concatenate([items for *_, items in lists])
+            counts = [(stream, once, items.size) for stream, once, items in lists]
             parcels.setdefault(dest, {})[INDICES] = Section(counts, 0, 0, found.view(np.uint8))
 
     def bring(self, arrived: Sequence[tuple[int, int, Section]]) -> None:
@@ -463,14 +551,30 @@ class Patterns(Participant):
         for source, stream, (descriptors, _, _, data) in arrived:
             if stream == INDICES:
                 items = (NOTHING if data is None else data).view(np.int64)
-                for of, count in descriptors:
-                    self._by_stream[of].serve(source, items[:count])
+                for of, once, count in descriptors:
+                    self._by_stream[of].serve(source, items[:count], once)
                     items = items[count:]
             elif not stream & 1 and not self._by_stream[stream].bring(source, NOTHING if data is None else data):
-                self._differ(
-                    f"pattern.get: processor {source} called it and processor {self._engine.pid}, to which it sends "
-                    "values, did not; all processors call it in the same superstep"
-                )
+                self._unasked(source)
+
+    def take_alike(self, stream: int, sections: Sequence[tuple[int, Section]]) -> None:
+        """`bring`, `complete` and `write`, where only this has arrived, of one stream by source."""
+        if stream & 1:  # as in `write`
+            if self.awaited:
+                self.complete()
+            self.write([(source, stream, section) for source, section in sections])
+            return
+        bring = self._by_stream[stream].bring
+        for source, section in sections:
+            if not bring(source, NOTHING if section[3] is None else section[3]):
+                self._unasked(source)
+        self.complete()
+
+    def _unasked(self, source: int) -> NoReturn:
+        self._differ(
+            f"pattern.get: processor {source} called it and processor {self._engine.pid}, to which it sends values, "
+            "did not; all processors call it in the same superstep"
+        )
 
     def write(self, arrived: Sequence[tuple[int, int, Section]]) -> None:
         """What was put; the same."""

@@ -13,23 +13,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .account import clock
+from .compiled import core
 from .convert import as_array, what
 from .cost import Cost, Machine
 from .errors import UsageError, where
 from .gate import Gate
 from .outgoing import words_of
-from .participant import Participant
+from .participant import Participant, Texts
 from .patterns import charged
 from .places import Places, as_places, by_group, count_of
 from .poison import poison
 from .transport import JOINED, LEDGER, Bytes, Parcel, Section, new_tuple
 from .transport.memory import NOTHING
+from .transport.wire import PLAIN_HEADER, PLAIN_MOST, plain_text
+from .ways import BY_QUEUE
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
 
 _INT = 1 << 53  # integers up to it fit wherever a word does
 FEW_SINGLE = 4  # items sent one at a time that are looked at one by one
+_INT64 = np.dtype(np.int64)
+DEALT, DEALT_TO = 1 << 13, 64  # bytes of items that the compiled core deals out at once, and processors, at most
+_deal = None if core is None else core.deal
 FEW, MANY = 16, 1000  # processors, and items, for which looking for each destination's items beats sorting
 
 
@@ -50,8 +56,11 @@ class Queue(Participant):
     def __init__(self, superstep: SuperstepEngine, number: int, dtype: np.dtype[Any], created: str) -> None:
         self.number, self.dtype, self._created = number, dtype, created
         self._p, self._pool, self._checked = superstep.p, superstep.pool, superstep.checked
+        self._own, self._stream, self._itemsize = superstep.pid, JOINED + number, dtype.itemsize
         self._superstep, self._gate, self._participants = superstep, superstep.gate, superstep.participants
         self._words = words_of(dtype.itemsize)
+        self._texts: Texts = {}  # of few items, that go out before all others; nothing is in `_out` then
+        self._head = bytes(plain_text(JOINED + number, None, 0, 1, 0, ()))
         # For each destination, in the order of sending: memory, and how much of it is filled.
         self._out: dict[int, tuple[Bytes, int]] = {}
         self._single: tuple[list[int], list[Any]] = ([], [])
@@ -91,6 +100,10 @@ class Queue(Participant):
             [[0.0, 0.25, 0.5, 1.0, 0.25, 0.5, 2.0, 0.25, 0.5], [7.0, 7.0, 7.0], [7.0, 7.0, 7.0]]
         """
         if type(dests) is not int:
+            if type(dests) is np.ndarray and type(values) is np.ndarray and dests.ndim == 1 and dests.dtype == _INT64:
+                items = values if values.dtype == self.dtype else as_array(values, self.dtype, "queue.send")
+                if items.shape == dests.shape and self._dealt(dests, items):
+                    return
             self._send_arrays(dests, values)
             return
         if not 0 <= dests < self._gate.limit:
@@ -113,6 +126,21 @@ class Queue(Participant):
                 self._flush_single()
                 self._place(dests, items)
         self._participants[self] = None
+
+    def _dealt(self, dests: NDArray[np.int64], items: NDArray[Any]) -> bool:
+        """Send as many items as there are destinations, where these are few; whether that was so, and all was right."""
+        limit = self._gate.limit
+        if (
+            0 < items.nbytes <= DEALT
+            and _deal is not None
+            and limit <= DEALT_TO
+            and not self._out
+            and not self._single[0]
+            and _deal(self._texts, dests, items, self._head, self._words, limit)
+        ):
+            self._participants[self] = None
+            return True
+        return False
 
     def pattern(self, dests: Any) -> QueuePattern:
         """Destinations that stay: `pattern.send(values)` sends an item to each, without looking at them again.
@@ -151,7 +179,7 @@ class Queue(Participant):
         if target.size and not _below(target, self._p):
             raise self._gate.refusal("queue.pattern", "dests", int(target[(target < 0) | (target >= self._p)][0]))
         places = [(dest, as_places(chosen)) for dest, chosen in by_group(target)]
-        return QueuePattern(self, target.size, places, where())
+        return QueuePattern(self, target.astype(np.int64), places, where())
 
     @property
     def p(self) -> int:
@@ -168,10 +196,10 @@ class Queue(Participant):
         engine.account.leave_out(entered)
         return found.own
 
-    def send_pattern(self, values: Any, count: int, places: Sequence[tuple[int, Places]]) -> None:
-        """Send so many values by a pattern: to each destination what is at these places."""
+    def send_pattern(self, values: Any, dests: NDArray[np.int64], places: Sequence[tuple[int, Places]]) -> None:
+        """Send values by a pattern: to each destination what is at these places."""
         self._gate.check("pattern.send")
-        items = as_array(values, self.dtype, "pattern.send")
+        count, items = dests.size, as_array(values, self.dtype, "pattern.send")
         if items.shape not in ((), (count,)):
             raise UsageError(
                 f"pattern.send: argument values: expected a scalar or shape ({count},), as the pattern's dests have, "
@@ -179,6 +207,8 @@ class Queue(Participant):
             )
         if not count:
             return  # legal, and nothing to do
+        if self._dealt(dests, items.repeat(count) if items.ndim == 0 else items):
+            return
         self._flush_single()
         for dest, chosen in places:
             if items.ndim == 0:
@@ -301,14 +331,18 @@ class Queue(Participant):
         return there[used:end].view(self.dtype)
 
     def _flush_single(self) -> None:
-        """Items sent one at a time, as one array; keeps the order of calls."""
+        """Items sent one at a time, as one array, and what was dealt; keeps the order of calls."""
+        if self._texts:
+            texts, self._texts = self._texts, {}
+            for dest, text in texts.items():
+                self._place(dest, np.frombuffer(text, self.dtype, -1, PLAIN_HEADER))
         dests, values = self._single
         if dests:
             self._single = ([], [])
             self._send_arrays(np.array(dests), np.array(values, self.dtype))
 
     def sent(self) -> Sequence[str]:
-        return ("queue.send",) if self._out or self._single[0] else ()
+        return ("queue.send",) if self._out or self._single[0] or self._texts else ()
 
     def _pack_few(self, parcels: dict[int, Parcel]) -> None:
         """`pack` of a few items sent one at a time: numpy would take more time than a look at each."""
@@ -321,15 +355,66 @@ class Queue(Participant):
             parcels.setdefault(dest, {})[JOINED + self.number] = section
 
     def pack(self, parcels: dict[int, Parcel]) -> None:
-        if not self._out and len(self._single[0]) <= FEW_SINGLE:
+        if not self._out and not self._texts and len(self._single[0]) <= FEW_SINGLE:
             self._pack_few(parcels)
             return
-        self._flush_single()
+        if self._single[0]:
+            self._flush_single()
         size, stream = self.dtype.itemsize, JOINED + self.number
+        for dest, text in self._texts.items():
+            data = np.frombuffer(text, np.uint8, -1, PLAIN_HEADER)
+            if data.size > PLAIN_MOST:  # it is read where it lies, by those who can
+                whole = self._pool.take(data.size)
+                whole[:] = data
+                data = whole
+            count = data.size // size
+            parcels.setdefault(dest, {})[stream] = new_tuple(Section, (None, count * self._words, count, data))
+        self._texts = {}
         for dest, (data, used) in self._out.items():
             count = used // size
             parcels.setdefault(dest, {})[stream] = new_tuple(Section, (None, count * self._words, count, data[:used]))
         self._out = {}
+
+    def lay(self, texts: Texts, own: Parcel) -> tuple[int, int] | None:
+        going, stream = self._texts, self._stream
+        dests, values = self._single
+        if dests and not (going or self._out) and len(dests) <= FEW_SINGLE:
+            going = {}
+            for dest in dict.fromkeys(dests):
+                mine = [value for to, value in zip(dests, values, strict=True) if to == dest]
+                content = (np.array(mine, self.dtype),)
+                going[dest] = plain_text(stream, None, len(mine) * self._words, 1, len(mine), content)
+        elif dests:
+            self._flush_single()
+            going = self._texts
+        if self._out:
+            going = {}
+            for dest, (data, used) in self._out.items():
+                if used > PLAIN_MOST:
+                    return None
+                count = used // self._itemsize
+                going[dest] = plain_text(stream, None, count * self._words, 1, count, (data[:used],))
+        items = 0
+        for dest, text in going.items():
+            size = len(text) - PLAIN_HEADER
+            count = size // self._itemsize
+            if size > PLAIN_MOST:
+                return None
+            if dest == self._own:
+                data = np.frombuffer(text, np.uint8, -1, PLAIN_HEADER)
+                own[stream] = new_tuple(Section, (None, count * self._words, count, data))
+            elif dest in texts:
+                return None
+            else:
+                texts[dest] = text
+                items += count
+        return items, BY_QUEUE if going else 0
+
+    def laid(self) -> None:
+        self._texts, self._out = {}, {}
+        if self._single[0]:
+            self._single = ([], [])
+        self.forget()
 
     def forget(self) -> None:
         self._gone = self._left
@@ -435,10 +520,12 @@ class QueuePattern:
         [[0, -1, 10, -1], [1, 11]]
     """
 
-    __slots__ = ("_count", "_created", "_freed", "_places", "_queue")
+    __slots__ = ("_created", "_dests", "_freed", "_places", "_queue")
 
-    def __init__(self, queue: Queue, count: int, places: Sequence[tuple[int, Places]], created: str) -> None:
-        self._queue, self._count, self._places, self._created = queue, count, places, created
+    def __init__(
+        self, queue: Queue, dests: NDArray[np.int64], places: Sequence[tuple[int, Places]], created: str
+    ) -> None:
+        self._queue, self._dests, self._places, self._created = queue, dests, places, created
         self._freed = False
 
     def send(self, values: Any) -> None:
@@ -454,7 +541,7 @@ class QueuePattern:
         """
         if self._freed:
             self._refuse("pattern.send")
-        self._queue.send_pattern(values, self._count, self._places)
+        self._queue.send_pattern(values, self._dests, self._places)
 
     def cost(self, machine: Machine) -> Cost:
         """What the superstep costs in which all processors send by their patterns, exactly; the same on all.
@@ -507,7 +594,7 @@ class QueuePattern:
     def __repr__(self) -> str:
         if self._freed:
             return f"<freed pattern of {self._queue!r}>"
-        return f"<pattern of {self._count} items of {self._queue!r}>"
+        return f"<pattern of {self._dests.size} items of {self._queue!r}>"
 
 
 def _below(target: NDArray[Any], limit: int) -> bool:

@@ -32,7 +32,7 @@ from .global_arrays import GlobalArray
 from .layouts import Layout
 from .log import COLUMNS, Log
 from .mail import SHORT, Inbox, Mail, arrays_of
-from .participant import Participant, Saving
+from .participant import Participant, Saving, Texts
 from .patterns import Patterns
 from .poison import poison
 from .queues import Queue
@@ -64,9 +64,13 @@ from .transport import (
     Parcel,
     Section,
     Transport,
+    new_tuple,
 )
+from .transport.delivery import NOT_JOINED
 from .transport.media.near import Near
 from .transport.router import Direct, Router
+from .transport.wire import LAID_MOST, PLAIN, parcels_of
+from .transport.wire import source as source_of
 from .ways import AGREED, BY_COLLECTIVE, BY_GET, BY_MAIL, BY_PATTERN, BY_PUT, BY_QUEUE, MAKING
 
 if TYPE_CHECKING:
@@ -292,6 +296,8 @@ class SuperstepEngine:
         # line decides: whatever else has a part in the end of the superstep is among the participants. What came by a
         # queue is too, until it is forgotten.
         if self.participants or not self._fast or not self.gate.limit:
+            if self._near is not None and self._fast and self.gate.limit and self._sync_laid(self._near):
+                return
             self.gate.check("bsp.sync")
             self.end(SYNC, None, _SYNCED)
             self._rode()
@@ -367,24 +373,102 @@ class SuperstepEngine:
             self.agreement.leave(error)
             raise
 
+    def _sync_laid(self, near: Near) -> bool:
+        """`sync` in fewer steps, where queues and patterns alone have a part in it, and little goes out.
+
+        Returns:
+            Whether that was so; where it was not, nothing was done.
+        """
+        if self._outgoing or self._puts or self.tracer is not None:
+            return False
+        if len(self.participants) > 1 and sum([bool(one.sent()) for one in self.participants]) > 1:
+            return False  # what goes to one processor is not of one of them alone
+        texts: Texts = {}
+        own: Parcel = {}
+        items = ways = 0
+        for one in self.participants:
+            found = one.lay(texts, own)
+            if found is None:
+                return False
+            items, ways = items + found[0], ways | found[1]
+        if len(texts) > 1 and sum(map(len, texts.values())) > LAID_MOST:
+            return False
+        try:
+            for one in self.participants:
+                one.laid()
+            self.participants.clear()
+            self.inbox = self._empty
+            enter = clock()
+            arrival: Arrival | tuple[tuple[int, Section], ...]
+            words = messages = 0
+            if texts:
+                exchanged = near.exchange_mail(SYNC, texts)
+                assert exchanged is not None  # there is room
+                (words, messages), arrival = exchanged
+            else:
+                arrival = self.route(SYNC, None, _NONE, COUNTS)
+            kinds = notes = None
+            if isinstance(arrival, Arrival):
+                kinds, notes, parcels, joined = arrival
+            else:
+                parcels, joined = parcels_of(arrival), NOT_JOINED
+            if own:
+                parcels = [*parcels, (self.pid, own)]
+                parcels.sort(key=source_of)
+            arrival = new_tuple(Arrival, (kinds, notes, parcels, joined))
+            account = self.account
+            left = account.left
+            if kinds is not None:
+                self._take(arrival, SYNC, _SYNCED, enter - left, (words, messages, items, ways))
+            else:
+                got = self._deliver(arrival) if parcels else NOTHING
+                if self.patterns.awaited:
+                    self.patterns.complete()
+                leave = clock()
+                account.log.note(
+                    account.label_number,
+                    account.work,
+                    enter - left,
+                    leave - left,
+                    words,
+                    got[0],
+                    messages,
+                    got[1],
+                    items,
+                    got[2],
+                    ways,
+                )
+                account.work = 0.0
+                account.left = leave
+        except BaseException as error:
+            self.agreement.leave(error)
+            raise
+        if self._letters or self._noted:
+            self._go_on()  # nothing rides here: it says so
+        return True
+
     def _take_mail(
         self, enter: float, counts: tuple[int, int], arrival: Arrival | tuple[tuple[int, Section], ...]
     ) -> None:
         """The end of a superstep in which this processor has sent packed mail alone: so many words and messages."""
         account = self.account
         words, messages = counts
+        if not isinstance(arrival, Arrival):
+            words_in = messages_in = 0
+            for _, section in arrival:
+                if section[0][0] == PLAIN:
+                    arrival = Arrival(None, None, parcels_of(arrival), NOT_JOINED)
+                    break
+                words_in += section[1]
+                messages_in += section[2]
         if isinstance(arrival, Arrival):
             sent = words, messages, 0, BY_MAIL
             self._take(arrival, SYNC, _SYNCED, enter - account.left, sent)
             if self._letters or self._noted:
                 self._go_on()  # nothing rides here: it says so
             return
-        words_in = messages_in = 0
         if arrival:
             self.inbox = Inbox(arrival, self._outgoing)
-            for _, section in arrival:
-                words_in += section[1]
-                messages_in += section[2]
         leave, left, log = clock(), account.left, account.log
         log.note(
             account.label_number,
@@ -696,22 +780,19 @@ class SuperstepEngine:
 
     def _deliver(self, arrival: Arrival) -> Counted:
         """Hand what arrived to the inbox, the arrays and the queues; returns what it counts, as `_count`."""
-        if len(arrival[2]) == 1 and self._fast:
-            ((source, parcel),) = arrival[2]
-            if len(parcel) == 1 and source != self.pid:  # what follows does the same, in more time
-                if MAIL in parcel:
-                    section = parcel[MAIL]
-                    self.inbox = Inbox([(source, section)], self._outgoing)
-                    return section[1], section[2], 0, 0
+        if self._fast and len(arrival[2][0][1]) == 1:
+            if len(arrival[2]) == 1:
+                ((source, parcel),) = arrival[2]
                 ((stream, section),) = parcel.items()
-                if stream == PUTS:
-                    self.accesses.write(section)
+                if source != self.pid and stream in (MAIL, PUTS):  # what follows does the same, in more time
+                    if stream == MAIL:
+                        self.inbox = Inbox([(source, section)], self._outgoing)
+                    else:
+                        self.accesses.write(section)
                     return section[1], section[2], 0, 0
-                if stream >= JOINED:
-                    queue = self.registrations.queues[stream - JOINED]
-                    queue.deliver([(source, section)], arrival[3].get(stream))
-                    self.participants[queue] = None  # until it is forgotten
-                    return section[1], 1, section[2], 0
+            counts = self._deliver_alike(arrival)
+            if counts is not None:
+                return counts
         mail: list[tuple[int, Section]] = []
         queued: dict[int, list[tuple[int, Section]]] | None = None
         patterned: list[tuple[int, int, Section]] | None = None
@@ -765,6 +846,36 @@ class SuperstepEngine:
                 if section.data is not None and section.data.size
             ]
         return words, messages, items, 0
+
+    def _deliver_alike(self, arrival: Arrival) -> Counted | None:
+        """`_deliver` in less time, where one stream has come from all who sent; None where others have too."""
+        own, stream = self.pid, next(iter(arrival[2][0][1]))
+        sections = []
+        words = messages = others = 0
+        for source, parcel in arrival[2]:
+            if len(parcel) > 1 or stream not in parcel:
+                return None
+            section = parcel[stream]
+            sections.append((source, section))
+            if source != own:
+                words += section[1]
+                messages += section[2]
+                others += 1
+        if stream >= JOINED:
+            queue = self.registrations.queues[stream - JOINED]
+            queue.deliver(sections, arrival[3].get(stream))
+            self.participants[queue] = None  # until it is forgotten
+            return words, others, messages, 0  # its messages are items
+        if stream < 0:  # a pattern's
+            self.patterns.take_alike(stream, sections)
+        elif stream == MAIL:
+            self.inbox = Inbox(sections, self._outgoing)
+        elif stream == PUTS:
+            for _, section in sections:
+                self.accesses.write(section)
+        else:
+            return None
+        return words, messages, 0, 0
 
     def _arrays(self, stream: int, section: Section) -> Sequence[NDArray[Any]]:
         """The arrays in the data of a section whose dtype is known, and of which the program may keep views."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from pybsp.compiled import core
 from pybsp.transport import memory, wire
@@ -125,6 +126,31 @@ def test_it_knows_the_layout_of_a_board() -> None:
     assert {name: getattr(core, name) for name in names} == {
         name: getattr(memory if name == "ALIGN" else wire, name) for name in names
     }
+
+
+@built
+@pytest.mark.parametrize("dtype", ["u1", "i4", "f8", "c16", "i4,f8"])
+def test_it_deals_items_to_plain_sections_as_python_makes_them(dtype: str) -> None:
+    assert core is not None
+    rng = np.random.default_rng(1)
+    head = bytes(wire.plain_text(9, None, 0, 1, 0, ()))
+    texts: dict[int, bytearray] = {}
+    expected: dict[int, list[NDArray[Any]]] = {dest: [] for dest in range(5)}
+    for count in (1, 40, 3):
+        dests = rng.integers(0, 5, count)
+        items = np.frombuffer(rng.bytes(count * np.dtype(dtype).itemsize), dtype)
+        assert core.deal(texts, dests, items, head, 2, 5)
+        for dest, of_one in expected.items():
+            of_one.append(items[dests == dest])
+    texts_before = {dest: bytes(text) for dest, text in texts.items()}
+    for wrong in ([0, 5], [-1, 0]):
+        assert not core.deal(texts, np.array(wrong), np.zeros(2, dtype), head, 2, 5)
+    assert not core.deal(texts, np.arange(4)[::2], np.zeros(2, dtype), head, 2, 5)  # in several pieces
+    assert not core.deal(texts, np.array([0, 1]), np.zeros(2, dtype), head, 2, 65)  # of too many processors
+    assert texts == texts_before
+    for dest, of_one in expected.items():
+        items = np.concatenate(of_one)
+        assert texts[dest] == wire.plain_text(9, None, 2 * items.size, 1, items.size, [items.view(np.uint8)])
 
 
 @built

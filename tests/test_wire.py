@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,6 +74,31 @@ def test_the_page_has_the_bits_of_packed_mail() -> None:
         f"{wire.SIZE_SHIFT} to 62",
     ]
     assert packed[list(packed)[-4]] == [f"{wire.ARRAY_KIND}: an array; {wire.NUMBERS_KIND}: numbers"]
+
+
+def test_the_page_has_the_words_of_a_plain_section() -> None:
+    assert rows("Plain sections")["1"] == [str(wire.PLAIN)]
+    assert wire.PLAIN_HEADER == wire.WORD * (1 + 2 + 3)
+    assert f"at most {wire.PLAIN_MOST} bytes of content" in " ".join(PAGE.split())
+
+
+def plain(data: Any) -> Any:
+    return data.tolist()
+
+
+@pytest.mark.parametrize("descriptors", [None, ("minimum",)])
+def test_a_plain_section_is_read_as_it_was(descriptors: Any) -> None:
+    content = [np.arange(5, dtype=np.uint8), np.arange(3, dtype=np.uint8)]
+    text = bytes(wire.plain_text(-7, descriptors, 3, 1, 2, content))
+    joined = [0, 1, 2, 3, 4, 0, 1, 2]
+    stream, section = wire.plain_section(text)
+    assert (stream, section[:3], plain(section.data)) == (-7, (descriptors, 3, 2), joined)
+    arrived = wire.parcels_here([(4, memoryview(text))], lambda *_: content[0])
+    assert arrived is not None
+    assert [(source, list(parcel)) for source, parcel in arrived] == [(4, [-7])]
+    note, (size, found) = wire.read(memoryview(text))
+    assert (note, size, found) == (None, 8, [(-7, descriptors, 3, 2, 8, wire.WITH_MANIFEST)])
+    assert plain(wire.data_with(memoryview(text), size, found)) == joined
 
 
 def test_the_page_has_the_sizes() -> None:

@@ -2,18 +2,18 @@
 
 The vertices are dealt out; each processor has the edges that leave its own. In a step of the search the vertices of a
 level tell their neighbours, at their owners, that they are reached. For components every vertex takes the smallest
-number that it hears of, and tells it on: who tells whom is settled once, as a pattern. (R. H. Bisseling, Parallel
-Scientific Computation, 2nd edition, chapter 5, has other problems on graphs in the same form.)
+number that its neighbours have, again and again: who hears of whom is settled once, as a pattern. (R. H. Bisseling,
+Parallel Scientific Computation, 2nd edition, chapter 5, has other problems on graphs in the same form.)
 
 Supersteps:
 
     edges       h <= 2 * the edges that a processor finds, or has, for both directions
     level       h = the distinct neighbours of a processor's part of a level that others own, or what comes; w = the
                 edges of a processor's part of the level. One superstep a level, and a last one without vertices
-    pattern     h = 0: who tells whom is settled once
-    smallest    h = the distinct neighbours of all of a processor's vertices, or what comes:
-                `pattern.cost(machine, "put")`, of those whose labels have changed; w = the edges of a processor. At
-                most diameter + 2 of them
+    pattern     h = 0: who hears of whom is settled once
+    smallest    h = `pattern.cost(machine)`: the distinct neighbours of all of a processor's vertices that others own,
+                or its own ones that are neighbours of others'; w = the edges of a processor. At most diameter + 2 of
+                them
     check       distances and components go to processor 0: h = 2 * (n less its own)
 
 With each "level" and "smallest" a processor tells all others, in a word, that it has vertices in the level, or labels
@@ -79,15 +79,6 @@ class Graph:
         shift = np.repeat(self.begin[vertices] - (np.cumsum(degree) - degree), degree)
         return np.asarray(self.targets[np.arange(shift.size) + shift])
 
-    def by_target(self) -> tuple[Ints, Ints, Ints]:
-        """The edges in the order of their far ends: their near ends, by local number; the distinct far ends; and where
-        the edges of each of these begin, so that the smallest of those that tell it is a reduction of neighbours.
-        """
-        order = np.argsort(self.targets, kind="stable")
-        targets = self.targets[order]
-        first = np.flatnonzero(np.diff(targets, prepend=-1))
-        return np.repeat(np.arange(self.own.size), self.degree)[order], targets[first], first
-
 
 def distances(graph: Graph, root: int) -> Ints:
     """How many edges this processor's vertices are from the root; -1 where no path leads there."""
@@ -110,21 +101,22 @@ def distances(graph: Graph, root: int) -> Ints:
 
 def components(graph: Graph) -> Ints:
     """The smallest number in the component of each of this processor's vertices."""
-    bsp, n = graph.bsp, graph.layout.shape[0]
-    # Behind the vertices is a place of each processor's, where all tell that something has changed.
+    bsp, n, edges = graph.bsp, graph.layout.shape[0], graph.targets.size
+    # Behind the vertices is a place of each processor, 0 where one of its labels has changed: all hear of all.
     label = bsp.register(np.append(graph.own, 0), Cyclic(n + bsp.p, bsp.p))
-    source, targets, first = graph.by_target()
     with bsp.superstep("pattern"):
-        told = label.global_pattern(np.append(targets, np.arange(n, n + bsp.p)))
-    values, changed, going = np.full(told.shape, -1), source.size > 0, True
+        heard = label.global_pattern(np.append(graph.targets, np.arange(n, n + bsp.p)))
+    joined = np.append(np.flatnonzero(graph.degree), -1)
+    first, going = np.append(graph.begin[joined[:-1]], edges), True
     while going:
-        before, label.local[-1] = label.local.copy(), 0
         with bsp.superstep("smallest"):
-            if changed:
-                values[: first.size] = np.minimum.reduceat(before[source], first)
-                told.put(values, np.minimum)
-                bsp.work(source.size)
-        changed, going = not np.array_equal(label.local[:-1], before[:-1]), label.local[-1] < 0
+            ticket = heard.get()
+            bsp.work(edges)
+        smallest, before = np.minimum.reduceat(ticket.value, first), label.local[joined]
+        label.local[joined] = np.minimum(smallest, before)
+        label.local[-1] = (smallest >= before)[:-1].all()
+        going = not smallest[-1]
+    label.free()
     return label.local[:-1]
 
 

@@ -228,8 +228,8 @@ class Twin:
         """Wait for all others; the fast path on, where all do the same and nothing comes by message.
 
         Returns:
-            (from whom, manifest); of packed mail the compiled one returns the section, and where nothing else came, all
-            in a tuple. Or None: `finish` and `manifests` say more.
+            (from whom, manifest); of packed mail and plain sections the compiled one returns the section as it has
+            come, and where nothing else came, all in a tuple. Or None: `finish` and `manifests` say more.
         """
         number = self.number
         # A number in a status only grows: a larger one means that the other is ahead, and left this exchange behind.

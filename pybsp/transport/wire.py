@@ -19,15 +19,15 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from operator import itemgetter
-from struct import pack, unpack_from
+from struct import Struct, pack, unpack_from
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import MAIL, Parcel, Section, new_tuple
-from .memory import Bytes
+from .memory import ALIGN, Bytes
 
 WORD = 8  # bytes
 CHUNK = 1 << 30  # bytes of one MPI message, at most: counts beyond 2^31 do not work everywhere
@@ -193,6 +193,11 @@ def contents(parcel: Parcel) -> tuple[int, Contents]:
 
 def read(text: memoryview) -> tuple[Any, tuple[int, Contents]]:
     """The note of a manifest, and the contents with the bytes of all data before them."""
+    if text[0] == PLAIN:
+        stream, section = plain_section(bytes(text))
+        data = section.data
+        assert data is not None
+        return None, (data.size, [(stream, *section[:3], data.size, WITH_MANIFEST)])
     found: tuple[Any, ...] = packed_section(text) if text[0] == PACKED else loads(text)
     if len(found) == MAIL_ALONE:
         return None, (0, [(MAIL, *found[:3], 0, BY_MESSAGE)])
@@ -219,13 +224,19 @@ def parcels_here(
     Args:
         texts: (from whom, text); in the place of packed mail may be its section.
     """
-    arrived = []
+    if type(texts) is tuple:
+        return parcels_of(texts)
+    arrived: Arrived = []
     for k, text in texts:
         if isinstance(text, Section):
-            arrived.append((k, {MAIL: text}))
+            arrived += parcels_of(((k, text),))
             continue
         if text[0] == PACKED:
             arrived.append((k, {MAIL: packed_section(text)}))
+            continue
+        if text[0] == PLAIN:
+            stream, section = plain_section(bytes(text))
+            arrived.append((k, {stream: section}))
             continue
         found = loads(text)
         if len(found) == MAIL_ALONE:
@@ -255,6 +266,18 @@ def parcels_here(
         if len(parcel) > 1:
             parcel = dict(reversed(parcel.items()))  # in the order in which the sender has them
         arrived.append((k, parcel))
+    return arrived
+
+
+def parcels_of(sections: Iterable[tuple[int, Section]]) -> Arrived:
+    """The parcels of packed mail and plain sections, as the compiled core gathers them."""
+    arrived: Arrived = []
+    for k, section in sections:
+        if section[0][0] == PLAIN:
+            stream, plain = plain_section(section[0])
+            arrived.append((k, {stream: plain}))
+        else:
+            arrived.append((k, {MAIL: section}))
     return arrived
 
 
@@ -297,6 +320,59 @@ def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tup
         at += WORD * (1 + axes)
         yield kind, chr(word >> CHAR_SHIFT & 255), size, shape, at
         at += WORD * size if kind == NUMBERS_KIND else size + WORD - 1 & -WORD
+
+
+# -- a plain section --------------------------------------------------------------------------------------------------
+#
+# What a queue or a pattern has for one processor of the board, where it is all that goes there, and little: it is the
+# manifest. Its first byte is that of no pickle, and of no packed mail.
+#
+#   word            PLAIN
+#   2 words         words and messages that it counts
+#   3 words         stream; messages, or items of a queue, as of a section; bytes of the descriptors, padded
+#   descriptors     a pickle; none where they are None
+#   content         to the end
+
+PLAIN = 2
+PLAIN_HEADER = 6 * WORD
+PLAIN_MOST = 1 << 14  # bytes of content
+LAID_MOST = 1 << 14  # bytes of all that a processor sends so, where that is for several
+_plain_header = Struct("6q").pack
+_plain_words = Struct("6q").unpack_from
+
+
+@lru_cache(maxsize=64)
+def _described(descriptors: Any) -> bytes:
+    text = dumps(descriptors, 5)
+    return text + bytes(-len(text) % ALIGN)
+
+
+_read_again = lru_cache(maxsize=64)(loads)  # of a program there are few, and nobody changes them
+
+
+def plain_text(
+    stream: int, descriptors: Any, words: int, messages: int, items: int, content: Iterable[Any]
+) -> bytearray:
+    """A plain section.
+
+    Args:
+        descriptors: something hashable.
+        words, messages: that it counts.
+        items: as of a section: the items of a queue, or messages.
+        content: buffers, one behind the other.
+    """
+    if descriptors is None:
+        return bytearray().join((_plain_header(PLAIN, words, messages, stream, items, 0), *content))
+    text = _described(descriptors)
+    return bytearray().join((_plain_header(PLAIN, words, messages, stream, items, len(text)), text, *content))
+
+
+def plain_section(text: bytes) -> tuple[int, Section]:
+    """The stream and the section of a plain one, whose data is read in the text."""
+    _, words, _, stream, items, size = _plain_words(text)
+    descriptors = _read_again(text[PLAIN_HEADER : PLAIN_HEADER + size]) if size else None
+    data = np.frombuffer(text, np.uint8, -1, PLAIN_HEADER + size)
+    return stream, new_tuple(Section, (descriptors, words, items, data))
 
 
 # -- the board --------------------------------------------------------------------------------------------------------

@@ -266,7 +266,12 @@ def test_costs_are_those_of_the_ledger(spmd: Spmd) -> None:
         ]
         asked, _ = wanted(bsp.pid, bsp.p, [5] * bsp.p, False)
         indices = pattern.index_bytes == 8 * (asked != bsp.pid).sum()
-        return records[:3] == [(0,) * 5, *costs], records[3][3] == 3 * costs[0][3], indices, pattern.served
+        return (
+            records[:3] == [(0,) * 5, *costs],
+            records[3][3] == costs[0][3] + 2 * costs[1][3],
+            indices,
+            pattern.served,
+        )
 
     results = spmd(main)
     assert [result[:3] for result in results] == [(True,) * 3] * spmd.p
@@ -609,3 +614,74 @@ def test_the_ledger_says_how_many_bytes_of_indices_went_with_a_superstep(spmd: S
     for told, riding, h, own in spmd(main):
         assert told == ({1: 24 * spmd.p} if spmd.p > 1 else {})
         assert (riding, h, own) == ({}, 0, 24 * (spmd.p > 1))
+
+
+def test_what_is_asked_for_several_times_comes_once(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(5, np.int64)
+        x.local[:] = np.arange(5) + 10 * bsp.pid
+        bsp.sync()
+        right = (bsp.pid + 1) % bsp.p
+        owners, at = np.array([right, bsp.pid, right, right, bsp.pid]), np.array([4, 1, 0, 4, 3])
+        pattern = x.pattern(owners, at)
+        bsp.sync()
+        begin, found = len(bsp.ledger), []
+        for into in (None, np.zeros(5, np.int64), np.zeros(5)):
+            ticket = pattern.get(into=into)
+            bsp.sync()
+            found.append(ticket.value.tolist())
+        pattern.put([1, 2, 3, 4, 5], np.subtract)  # each of them, one after the other
+        bsp.sync()
+        return found, (10 * owners + at).tolist(), x.local.tolist(), [r.h for r in bsp.ledger[begin:]], pattern.served
+
+    far = spmd.p > 1
+    for pid, (found, expected, local, h, served) in enumerate(spmd(main)):
+        assert found == [expected] * 3
+        assert local == [10 * pid - 3, 10 * pid - 1, 10 * pid + 2, 10 * pid - 2, 10 * pid - 1]
+        assert h == [2 * far] * 3 + [3 * far]
+        assert served == 5
+
+
+@pytest.mark.parametrize("operation", ["get", "put"])
+def test_a_pattern_beside_what_others_send(spmd: Spmd, operation: str) -> None:
+    """Little of patterns alone takes a way of its own; others meet it with mail, with much, and with a queue."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x, large = bsp.array(3, np.int64), bsp.array(3000)
+        queue = bsp.queue(np.int64)
+        bsp.sync()
+        left = (bsp.pid - 1) % bsp.p
+        pattern, much = x.pattern(left, [0, 2]), large.pattern(left, None)
+        bsp.sync()
+        begin, found = len(bsp.ledger), []
+        for shift in range(5):
+            x.local[:] = np.arange(3) + 10 * bsp.pid
+            bsp.sync()
+            kind = (bsp.pid + shift) % 5
+            if operation == "get":
+                ticket = pattern.get()
+            elif kind != 4:
+                pattern.put([5, -5], np.add)
+            if kind == 1:
+                bsp.send(left, shift)
+            if kind == 2:
+                queue.send([left], [shift])
+            if kind == 3:
+                much.put(1.0, np.add)
+            bsp.sync()
+            found.append(ticket.value.tolist() if operation == "get" else x.local.tolist())
+            found.append([len(bsp.inbox), queue.values.tolist()])
+        return found, large.local.sum(), [r.h for r in bsp.ledger[begin + 1 :: 2]]
+
+    p = spmd.p
+    for pid, (found, total, h) in enumerate(spmd(main)):
+        right, left = (pid + 1) % p, (pid - 1) % p
+        for shift in range(5):
+            kind = (right + shift) % 5  # of who sends here
+            got = [10 * left, 10 * left + 2]
+            put = [10 * pid, 10 * pid + 1, 10 * pid + 2] if kind == 4 else [10 * pid + 5, 10 * pid + 1, 10 * pid - 3]
+            assert found[2 * shift] == (got if operation == "get" else put)
+            assert found[2 * shift + 1] == [int(kind == 1), [shift] * (kind == 2)]
+        assert total == 3000
+        kinds = [{(k + shift) % 5 for k in range(p)} for shift in range(5)]
+        assert p == 1 or [words >= 3000 for words in h] == [3 in of_all for of_all in kinds]

@@ -499,3 +499,65 @@ def test_processors_that_free_different_queues_are_told(spmd: Spmd) -> None:
             assert isinstance(error, pybsp.SyncError)
             assert "free of queue 0" in str(error)
             assert "free of queue 1" in str(error)
+
+
+def test_what_is_sent_by_queues_and_mail_arrives_whatever_the_others_send(spmd: Spmd) -> None:
+    """Little from queues alone takes a way of its own; others meet it with mail, much, nothing, and two queues."""
+    few, much = np.arange(3.0), np.arange(5000.0)
+
+    def sends(bsp: pybsp.BSP, queues: Any, what: str) -> None:
+        one, other = queues
+        everybody = np.arange(bsp.p)
+        if what in ("few", "two queues"):
+            one.send(everybody, everybody + 10.0 * bsp.pid)  # these in the order of calls
+            one.send((bsp.pid + 1) % bsp.p, few)
+            one.send(everybody, -1.0 - bsp.pid)
+            one.send(everybody, everybody + 0.5)
+        if what in ("two queues", "other"):
+            other.send(everybody, everybody.astype(np.int32))
+        if what == "much":
+            one.send(everybody, np.full(bsp.p, 7.0))
+            one.send(np.zeros(much.size, np.int64), much)
+        if what == "mail":
+            bsp.send(0, bsp.pid)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        queues = bsp.queue(np.float64), bsp.queue(np.int32)
+        found = []
+        kinds = ("few", "nothing", "mail", "much", "two queues", "other")
+        for shift in range(len(kinds)):
+            sends(bsp, queues, kinds[(bsp.pid + shift) % len(kinds)])
+            bsp.sync()
+            arrived = [(one.sources.tolist(), one.values.tolist()) for one in queues]
+            found.append((arrived, [message.payload for message in bsp.inbox]))
+        return found, [(r.h, r.messages, r.items) for r in bsp.ledger]
+
+    def expected(pid: int, p: int) -> Any:
+        kinds = ("few", "nothing", "mail", "much", "two queues", "other")
+        found = []
+        for shift in range(len(kinds)):
+            one: list[tuple[int, float]] = []
+            other: list[tuple[int, int]] = []
+            mail = []
+            for source in range(p):
+                what = kinds[(source + shift) % len(kinds)]
+                if what in ("few", "two queues"):
+                    values = [pid + 10.0 * source]
+                    values += [0.0, 1.0, 2.0] * ((source + 1) % p == pid)
+                    one += [(source, value) for value in [*values, -1.0 - source, pid + 0.5]]
+                if what in ("two queues", "other"):
+                    other.append((source, pid))
+                if what == "much":
+                    one += [(source, value) for value in [7.0, *(much.tolist() if pid == 0 else [])]]
+                if what == "mail" and pid == 0:
+                    mail.append(source)
+            columns = [tuple(map(list, zip(*queue, strict=True))) or ([], []) for queue in (one, other)]
+            found.append((columns, mail))
+        return found
+
+    results = spmd(main)
+    for pid, (found, ledger) in enumerate(results):
+        assert plain(found) == plain(expected(pid, spmd.p)), pid
+        assert ledger == results[0][1]
+    if spmd.p == 2:  # of the ledger's rows, by hand: superstep 0 has "few" of processor 0, nothing of processor 1
+        assert results[0][1][:2] == [(6, 1, 6), (1, 1, 0)]

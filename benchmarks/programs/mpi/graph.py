@@ -17,6 +17,16 @@ def by_owner(comm: MPI.Intracomm, vertices: Ints) -> tuple[Ints, Ints]:
     return np.argsort(owner, kind="stable"), np.bincount(owner, minlength=comm.size)
 
 
+def by_target(graph: Graph) -> tuple[Ints, Ints, Ints]:
+    """The edges in the order of their far ends: their near ends, by local number; the distinct far ends; and where the
+    edges of each of these begin, so that the smallest of those that tell it is a reduction of neighbours.
+    """
+    order = np.argsort(graph.targets, kind="stable")
+    targets = graph.targets[order]
+    first = np.flatnonzero(np.diff(targets, prepend=-1))
+    return np.repeat(np.arange(graph.own.size), graph.degree)[order], targets[first], first
+
+
 def distances(comm: MPI.Intracomm, graph: Graph, root: int) -> Ints:
     distance = np.full(graph.own.size, -1)
     new, level = np.flatnonzero(graph.own == root), 0
@@ -37,7 +47,7 @@ def distances(comm: MPI.Intracomm, graph: Graph, root: int) -> Ints:
 
 def components(comm: MPI.Intracomm, graph: Graph) -> Ints:
     label: Ints = graph.own.copy()
-    source, targets, first = graph.by_target()
+    source, targets, first = by_target(graph)
     order, send = by_owner(comm, targets)
     receive = np.empty_like(send)
     comm.Alltoall(send, receive)

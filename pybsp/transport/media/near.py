@@ -100,14 +100,14 @@ class Near(MPITransport):
     def exchange_mail(
         self, kind: int, outgoing: dict[int, Any]
     ) -> tuple[tuple[int, int], Arrival | tuple[tuple[int, Section], ...]] | None:
-        """`exchange`, in fewer steps, where this processor sends mail alone, all of it packed, and to others.
+        """`exchange`, in fewer steps, where this processor sends packed mail or plain sections alone, and to others.
 
         Args:
             outgoing: what it sends, by destination; empty afterwards.
 
         Returns:
-            Words and messages that others get, and what came: by source, where that is packed mail alone. None where
-            nothing was done, as something else is sent, or much.
+            Words and messages that others get, and what came: by source, where that is such too. None where nothing
+            was done, as something else is sent, or much.
         """
         try:
             if self._unfinished:
