@@ -77,6 +77,7 @@ typedef struct {
 /* What `know` was told: numpy's, and the classes of a received message and of a section, which are tuples. */
 static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_type;
 static PyObject *dtypes[128]; /* by their character */
+static PyObject *name_tries;
 
 static inline int64_t *word_of(Meeting *self, Py_ssize_t k, Py_ssize_t at)
 {
@@ -88,9 +89,11 @@ static inline int64_t *status_of(Meeting *self, Py_ssize_t k)
     return word_of(self, k, self->status + 8 * (self->number & 1));
 }
 
+#define READS(self) (PyList_GET_SIZE((self)->got) || PyDict_GET_SIZE((self)->borrowing)) /* most often not */
+
 /* Whether this processor reads no data of others, or none but what is old, which stays what its borrows say. What came
    and nothing refers to any more, as most of it after a superstep, is forgotten. */
-static inline int settled(Meeting *self)
+static int settled(Meeting *self)
 {
     for (Py_ssize_t i = PyList_GET_SIZE(self->got) - 1; i >= 0; i--)
         if (Py_REFCNT(PyTuple_GET_ITEM(PyList_GET_ITEM(self->got, i), 2)) == 1 &&
@@ -103,12 +106,11 @@ static inline int settled(Meeting *self)
 /* Post what is read of others; returns the flag that the status has then; -1: an error. */
 static int64_t post_borrowed(Meeting *self, int parity)
 {
-    if (settled(self)) {
-        if (!PyDict_GET_SIZE(self->borrowing))
-            return 0;
+    int same = settled(self), some = PyDict_GET_SIZE(self->borrowing) > 0;
+    if (same && some)
         memcpy(word_of(self, self->own, self->borrows[parity]), PyBytes_AS_STRING(self->settled), 8 * self->size);
-        return BORROWS;
-    }
+    if (same)
+        return some ? BORROWS : 0;
     PyObject *flag = PyObject_CallMethod((PyObject *)self, "_post_borrowed", "i", parity);
     int64_t found = flag ? PyLong_AsLongLong(flag) : -1;
     Py_XDECREF(flag);
@@ -119,8 +121,6 @@ static int64_t post_borrowed(Meeting *self, int parity)
 static int reclaim(Meeting *self)
 {
     int64_t reading = 1; /* what this exchange sends is still to be read */
-    if (!PyDict_GET_SIZE(self->lending))
-        return 0;
     for (Py_ssize_t k = 0; k < self->size; k++)
         if (k != self->own && *status_of(self, k) & BORROWS)
             reading |= *(word_of(self, k, self->borrows[self->number & 1]) + self->own);
@@ -134,7 +134,7 @@ static int reclaim(Meeting *self)
 /* Whether there are more ranks than cores: then one look for each turn of the others is enough. -1: an error. */
 static int crowded(Meeting *self)
 {
-    PyObject *tries = PyObject_GetAttrString(self->waiter, "tries");
+    PyObject *tries = PyObject_GetAttr(self->waiter, name_tries);
     long found = tries ? PyLong_AsLong(tries) : -1;
     Py_XDECREF(tries);
     return found < 0 ? -1 : found == 1;
@@ -185,18 +185,18 @@ static int alike(Meeting *self, int64_t word)
 
 static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, const char *twin, const char *unlike)
 {
-    if (!settled(self))
+    if (READS(self) && !settled(self))
         return PyObject_CallMethod((PyObject *)self, twin, "O", kind);
     int64_t word = PyLong_AsLongLong(kind);
     if (word == -1 && PyErr_Occurred())
         return NULL;
     self->number++;
-    word |= (int64_t)self->number << STATUS_EPOCH_SHIFT | flags | post_borrowed(self, self->number & 1);
+    word |= (int64_t)self->number << STATUS_EPOCH_SHIFT | flags | (READS(self) ? post_borrowed(self, self->number & 1) : 0);
     int same = alike(self, word);
     if (same < 0)
         return NULL;
     if (same == 1)
-        return reclaim(self) ? NULL : Py_NewRef(Py_True);
+        return PyDict_GET_SIZE(self->lending) && reclaim(self) ? NULL : Py_NewRef(Py_True);
     if (same && !flags)
         Py_RETURN_FALSE; /* all are here: the caller sees what they say */
     return PyObject_CallMethod((PyObject *)self, unlike, "L", (long long)word);
@@ -233,7 +233,7 @@ static Py_ssize_t room_for(PyObject *manifests)
 /* Say that there is something, which has been written, and what is read of others; -1: an error. */
 static int enter_as(Meeting *self, int64_t word, int parity)
 {
-    int64_t flag = post_borrowed(self, parity);
+    int64_t flag = READS(self) ? post_borrowed(self, parity) : 0;
     if (flag < 0)
         return -1;
     STORE(status_of(self, self->own), word | (int64_t)self->number << STATUS_EPOCH_SHIFT | SOMETHING | flag);
@@ -365,7 +365,7 @@ static PyObject *gather(Meeting *self, PyObject *kind)
             }
         }
     }
-    if (reclaim(self))
+    if (PyDict_GET_SIZE(self->lending) && reclaim(self))
         goto failed;
     if (!all_read)
         return texts;
@@ -788,7 +788,7 @@ static const struct { const char *name; long value; } constants[] = {
 
 PyMODINIT_FUNC PyInit__core(void)
 {
-    if (PyType_Ready(&meeting_type) < 0)
+    if (!(name_tries = PyUnicode_InternFromString("tries")) || PyType_Ready(&meeting_type) < 0)
         return NULL;
     PyObject *core = PyModule_Create(&module);
     if (!core || PyModule_AddObjectRef(core, "Meeting", (PyObject *)&meeting_type) < 0)
