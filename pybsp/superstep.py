@@ -379,7 +379,7 @@ class SuperstepEngine:
         Returns:
             Whether that was so; where it was not, nothing was done.
         """
-        if self._outgoing or self._puts or self.tracer is not None:
+        if self._outgoing or self._puts or self.accesses.asking or self.tracer is not None:
             return False
         if len(self.participants) > 1 and sum([bool(one.sent()) for one in self.participants]) > 1:
             return False  # what goes to one processor is not of one of them alone
@@ -790,9 +790,11 @@ class SuperstepEngine:
                     else:
                         self.accesses.write(section)
                     return section[1], section[2], 0, 0
-            counts = self._deliver_alike(arrival)
-            if counts is not None:
-                return counts
+            stream = next(iter(arrival[2][0][1]))
+            if stream <= PUTS or stream >= JOINED:
+                counts = self._deliver_alike(stream, arrival)
+                if counts is not None:
+                    return counts
         mail: list[tuple[int, Section]] = []
         queued: dict[int, list[tuple[int, Section]]] | None = None
         patterned: list[tuple[int, int, Section]] | None = None
@@ -847,10 +849,13 @@ class SuperstepEngine:
             ]
         return words, messages, items, 0
 
-    def _deliver_alike(self, arrival: Arrival) -> Counted | None:
-        """`_deliver` in less time, where one stream has come from all who sent; None where others have too."""
-        own, stream = self.pid, next(iter(arrival[2][0][1]))
-        sections = []
+    def _deliver_alike(self, stream: int, arrival: Arrival) -> Counted | None:
+        """`_deliver` in less time, where one stream has come from all who sent, of messages, puts, a queue or a pattern.
+
+        Returns:
+            None where others have come too; nothing was done then.
+        """
+        own, sections = self.pid, []
         words = messages = others = 0
         for source, parcel in arrival[2]:
             if len(parcel) > 1 or stream not in parcel:
@@ -870,11 +875,9 @@ class SuperstepEngine:
             self.patterns.take_alike(stream, sections)
         elif stream == MAIL:
             self.inbox = Inbox(sections, self._outgoing)
-        elif stream == PUTS:
+        else:
             for _, section in sections:
                 self.accesses.write(section)
-        else:
-            return None
         return words, messages, 0, 0
 
     def _arrays(self, stream: int, section: Section) -> Sequence[NDArray[Any]]:
