@@ -296,7 +296,14 @@ class SuperstepEngine:
         # line decides: whatever else has a part in the end of the superstep is among the participants. What came by a
         # queue is too, until it is forgotten.
         if self.participants or not self._fast or not self.gate.limit:
-            if self._near is not None and self._fast and self.gate.limit and self._sync_laid(self._near):
+            near = self._near
+            if (
+                near is not None
+                and not self.accesses.asking
+                and self._fast
+                and self.gate.limit
+                and self._sync_laid(near)
+            ):
                 return
             self.gate.check("bsp.sync")
             self.end(SYNC, None, _SYNCED)
@@ -379,7 +386,7 @@ class SuperstepEngine:
         Returns:
             Whether that was so; where it was not, nothing was done.
         """
-        if self._outgoing or self._puts or self.accesses.asking or self.tracer is not None:
+        if self._outgoing or self._puts or self.tracer is not None:
             return False
         if len(self.participants) > 1 and sum([bool(one.sent()) for one in self.participants]) > 1:
             return False  # what goes to one processor is not of one of them alone
@@ -850,7 +857,7 @@ class SuperstepEngine:
         return words, messages, items, 0
 
     def _deliver_alike(self, stream: int, arrival: Arrival) -> Counted | None:
-        """`_deliver` in less time, where one stream has come from all who sent, of messages, puts, a queue or a pattern.
+        """`_deliver` in less time, where one stream has come from all who sent: messages, puts, a queue or a pattern.
 
         Returns:
             None where others have come too; nothing was done then.

@@ -231,10 +231,11 @@ def parcels_here(
         if isinstance(text, Section):
             arrived += parcels_of(((k, text),))
             continue
-        if text[0] == PACKED:
+        begins = text[0]  # a pickle's first byte is neither
+        if begins == PACKED:
             arrived.append((k, {MAIL: packed_section(text)}))
             continue
-        if text[0] == PLAIN:
+        if begins == PLAIN:
             stream, section = plain_section(bytes(text))
             arrived.append((k, {stream: section}))
             continue
