@@ -198,6 +198,8 @@ def spread_from(
         at = places[parity()]
         PIPED_HEAD.pack_into(mine, at, sign, NOTHING, 0, 0)
         found = hear(name, label, sign, at, heard)
+        if type(found) is np.ndarray:
+            return found.copy() if out is None else placed(name, found, out)
         if type(found) is Piped:
             return piped(at + READY, found, out)
         return shown.heard(name, steps) if found is NOT_SHOWN else found
@@ -234,7 +236,8 @@ def spread_from(
                 words = float((record.nbytes + 7) >> 3)
                 found = record, pack_counts(0.0, words, 0.0, 1.0)
                 descriptions[key] = found if known else None
-            return found[0].copy(), found[1]  # the record is written over
+            # The record is written over: of a group's call perhaps before it returns.
+            return (found[0].copy(), found[1]) if shown.on_group else found
         value = read(part, at)
         words = 1.0 if is_number(value) else float((size + 7) >> 3)
         return value, pack_counts(0.0, words, 0.0, 1.0)

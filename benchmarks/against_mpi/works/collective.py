@@ -44,19 +44,25 @@ def _space(copies: int, words: int, p: int) -> int:
 
 
 def broadcasting(job: ComparisonJob, words: int) -> Prepared:
-    """From each processor in turn: else a root would be on its way with the next before the last one has arrived."""
+    """From each processor in turn: else a root would be on its way with the next before the last one has arrived.
+
+    Into the array that is there, as MPI does, and into a new one, which takes longer where its memory is new too.
+    """
     from mpi4py import MPI
 
     bsp, comm, p, pid = job.bsp, job.comm, job.p, job.pid
     base, data = values(words, pid), np.zeros(words)
     read: list[Array] = [data]
 
-    def ours(number: int) -> None:
+    def ours(number: int, out: Array | None = data) -> None:
         root = number % p
         if pid == root:
             np.add(base, number, data)
-        read[0] = broadcast(bsp, data, root)
+        read[0] = broadcast(bsp, data, root, out=out)
         read[0].sum()
+
+    def new(number: int) -> None:
+        ours(number, None)
 
     def raw(number: int) -> None:
         root = number % p
@@ -73,7 +79,7 @@ def broadcasting(job: ComparisonJob, words: int) -> Prepared:
         read[0] = comm.bcast(data if pid == root else None, root)
         read[0].sum()
 
-    runs = {OURS: ours, BCAST: raw, "pickle bcast": pickled}
+    runs = {OURS: ours, "pybsp, into a new array": new, BCAST: raw, "pickle bcast": pickled}
     return compared(runs, lambda: [read[0].copy()], sent=WORD * words if words > 1000 else 0)
 
 
