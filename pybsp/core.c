@@ -32,7 +32,7 @@
 #define ALIGN 16
 
 #define PACKED 1
-#define PLAIN 2
+#define PLAIN 2 /* and NOTED: 3 */
 #define PACKED_MOST (1 << 16) /* bytes of all mail to a processor: */
 #define PACKED_SMALL (1 << 10) /* what is larger goes as records then; */
 #define PACKED_MANY (1 << 20) /* nothing is packed then */
@@ -353,7 +353,7 @@ static PyObject *gather(Meeting *self, PyObject *kind)
                     goto failed;
                 }
                 char *text = (char *)self->views[k].buf + at;
-                int read = bytes && (*text == PACKED || *text == PLAIN);
+                int read = bytes && *text >= PACKED && *text <= PLAIN + 1; /* no pickle begins so */
                 all_read &= read;
                 PyObject *one = Py_BuildValue("(nN)", k, read ? section_of(text, bytes)
                                                               : PyMemoryView_FromMemory(text, bytes, PyBUF_READ));

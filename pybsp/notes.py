@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from .participant import Texts
 from .transport import NOTES, Parcel, Section, new_tuple
+from .transport.wire import noted_text
+from .ways import BY_COLLECTIVE
 
 if TYPE_CHECKING:
     from .rides import Finish, Ride, Rides, Supersteps
@@ -127,6 +130,16 @@ class Notes:
             for dest, notes in self._sent.items():
                 parcels.setdefault(dest, {})[NOTES] = new_tuple(Section, (notes, self._words[dest], len(notes), None))
             self._sent, self._words = {}, {}
+
+    def lay(self, texts: Texts) -> int:
+        """`pack`, beside the plain sections that are there, and stay as it is until `laid`; returns the way."""
+        for dest, notes in self._sent.items():
+            texts[dest] = noted_text(notes, self._words[dest], texts.get(dest))
+        return BY_COLLECTIVE if self._sent else 0
+
+    def laid(self) -> None:
+        """What `lay` has added goes out: start afresh."""
+        self._sent, self._words = {}, {}
 
     def deliver(self, arrived: Sequence[tuple[int, Section]]) -> None:
         """What came with a superstep."""

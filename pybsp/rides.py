@@ -480,6 +480,9 @@ class Rides(Participant):
                 parcels.setdefault(dest, {}).update(parcel)
         self.notes.pack(parcels)
 
+    def laid(self) -> None:
+        self.notes.laid()
+
     def sync(self, name: str, more: bool | None = None) -> bool:
         """End a superstep of what rides alone, for one of it; see `SuperstepEngine.sync_rides`."""
         if more is None and len(self.riding) == 1:

@@ -69,7 +69,7 @@ from .transport import (
 from .transport.delivery import NOT_JOINED
 from .transport.media.near import Near
 from .transport.router import Direct, Router
-from .transport.wire import LAID_MOST, PLAIN, parcels_of
+from .transport.wire import LAID_MOST, PACKED, parcels_of
 from .transport.wire import source as source_of
 from .ways import AGREED, BY_COLLECTIVE, BY_GET, BY_MAIL, BY_PATTERN, BY_PUT, BY_QUEUE, MAKING
 
@@ -381,7 +381,7 @@ class SuperstepEngine:
             raise
 
     def _sync_laid(self, near: Near) -> bool:
-        """`sync` in fewer steps, where queues and patterns alone have a part in it, and little goes out.
+        """`sync` in fewer steps, where queues, patterns and notes alone have a part in it, and little goes out.
 
         Returns:
             Whether that was so; where it was not, nothing was done.
@@ -390,15 +390,22 @@ class SuperstepEngine:
             return False
         if len(self.participants) > 1 and sum([bool(one.sent()) for one in self.participants]) > 1:
             return False  # what goes to one processor is not of one of them alone
+        rides = self.rides
+        riding = rides in self.participants
+        if riding and (rides.mail.outgoing or self.group_rides is not None):
+            return False
         texts: Texts = {}
         own: Parcel = {}
         items = ways = 0
         for one in self.participants:
-            found = one.lay(texts, own)
-            if found is None:
-                return False
-            items, ways = items + found[0], ways | found[1]
-        if len(texts) > 1 and sum(map(len, texts.values())) > LAID_MOST:
+            if one is not rides:
+                found = one.lay(texts, own)
+                if found is None:
+                    return False
+                items, ways = items + found[0], ways | found[1]
+        if riding:
+            ways |= rides.notes.lay(texts)  # beside what is there
+        if (riding or len(texts) > 1) and sum(map(len, texts.values())) > LAID_MOST:
             return False
         try:
             for one in self.participants:
@@ -450,8 +457,10 @@ class SuperstepEngine:
         except BaseException as error:
             self.agreement.leave(error)
             raise
-        if self._letters or self._noted:
-            self._go_on()  # nothing rides here: it says so
+        if riding:
+            self._rode()
+        if riding or self._letters or self._noted:
+            self._go_on()
         return True
 
     def _take_mail(
@@ -463,7 +472,7 @@ class SuperstepEngine:
         if not isinstance(arrival, Arrival):
             words_in = messages_in = 0
             for _, section in arrival:
-                if section[0][0] == PLAIN:
+                if section[0][0] != PACKED:
                     arrival = Arrival(None, None, parcels_of(arrival), NOT_JOINED)
                     break
                 words_in += section[1]

@@ -82,9 +82,15 @@ import numpy as np, pybsp
 from pybsp import collectives
 
 def main(bsp):
-    x = bsp.array(5)
+    x, queue = bsp.array(5), bsp.queue(np.int64)
     bsp.sync()
     for k in range(20):
+        tickets = [collectives.allreduce.start(bsp, bsp.pid + k, np.add) for _ in range(k % 3)]
+        if k % 2:
+            queue.send((bsp.pid + 1) % bsp.p, k)
+        bsp.sync()
+        assert queue.values.tolist() == [k] * (k % 2)
+        assert [ticket.finish() for ticket in tickets] == [sum(range(bsp.p)) + k * bsp.p] * (k % 3)
         bsp.send((bsp.pid + k) % bsp.p, np.arange(k) * bsp.pid)
         x.put((bsp.pid + 1) % bsp.p, k)
         total = collectives.allreduce(bsp, bsp.pid + k / 3, np.add)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybsp.transport import GETS, MAIL, PUTS, Parcel, Section, wire
+from pybsp.transport import GETS, MAIL, NOTES, PUTS, Parcel, Section, wire
 from pybsp.transport.medium import INLINE_DATA
 from pybsp.transport.neighbours import INLINE_DATA_NEAR
 
@@ -99,6 +99,33 @@ def test_a_plain_section_is_read_as_it_was(descriptors: Any) -> None:
     note, (size, found) = wire.read(memoryview(text))
     assert (note, size, found) == (None, 8, [(-7, descriptors, 3, 2, 8, wire.WITH_MANIFEST)])
     assert plain(wire.data_with(memoryview(text), size, found)) == joined
+
+
+@pytest.mark.parametrize("notes", [[(1 << 61, 2.5)], [(5, b"12345678"), (6, 1, True)]])
+@pytest.mark.parametrize("beside", [False, True])
+def test_notes_beside_a_plain_section_are_read_as_they_were(notes: Any, beside: bool) -> None:
+    content = [np.arange(5, dtype=np.uint8), np.arange(3, dtype=np.uint8)]
+    behind = wire.plain_text(9, None, 3, 1, 2, content) if beside else None
+    text = bytes(wire.noted_text(notes, 4, behind))
+    assert wire.packed_section(text)[1:3] == ((7, len(notes) + 1) if beside else (4, len(notes)))
+    queue = [(9, (None, 3, 2))] if beside else []
+    expected = [*queue, (NOTES, (notes, 4, len(notes)))]
+    sections = wire.plain_sections(text)
+    assert [(stream, section[:3]) for stream, section in sections] == expected
+    for found in (  # with the compiled core, and without it
+        wire.parcels_here([(4, memoryview(text))], lambda *_: content[0]),
+        wire.parcels_of([(4, wire.packed_section(text))]),
+    ):
+        assert found is not None
+        ((source, parcel),) = found
+        assert (source, [(stream, section[:3]) for stream, section in parcel.items()]) == (4, expected)
+    note, (size, entries) = wire.read(memoryview(text))
+    assert note is None
+    assert [(stream, tuple(entry)) for stream, *entry, _, _ in entries] == expected
+    if beside:
+        assert plain(wire.data_with(memoryview(text), size, entries)) == [0, 1, 2, 3, 4, 0, 1, 2]
+    else:
+        assert size == 0
 
 
 def test_the_page_has_the_sizes() -> None:

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import MAIL, Parcel, Section, new_tuple
+from . import MAIL, NOTES, Parcel, Section, new_tuple
 from .memory import ALIGN, Bytes
 
 WORD = 8  # bytes
@@ -193,11 +193,13 @@ def contents(parcel: Parcel) -> tuple[int, Contents]:
 
 def read(text: memoryview) -> tuple[Any, tuple[int, Contents]]:
     """The note of a manifest, and the contents with the bytes of all data before them."""
-    if text[0] == PLAIN:
-        stream, section = plain_section(bytes(text))
-        data = section.data
-        assert data is not None
-        return None, (data.size, [(stream, *section[:3], data.size, WITH_MANIFEST)])
+    if text[0] in (PLAIN, NOTED):
+        found_in = [(stream, *section[:3], section.data) for stream, section in plain_sections(bytes(text))]
+        total = sum(0 if data is None else data.size for *_, data in found_in)
+        entries = [
+            (*entry, 0, BY_MESSAGE) if data is None else (*entry, data.size, WITH_MANIFEST) for *entry, data in found_in
+        ]
+        return None, (total, entries)
     found: tuple[Any, ...] = packed_section(text) if text[0] == PACKED else loads(text)
     if len(found) == MAIL_ALONE:
         return None, (0, [(MAIL, *found[:3], 0, BY_MESSAGE)])
@@ -235,9 +237,8 @@ def parcels_here(
         if begins == PACKED:
             arrived.append((k, {MAIL: packed_section(text)}))
             continue
-        if begins == PLAIN:
-            stream, section = plain_section(bytes(text))
-            arrived.append((k, {stream: section}))
+        if begins in (PLAIN, NOTED):
+            arrived.append((k, dict(plain_sections(bytes(text)))))
             continue
         found = loads(text)
         if len(found) == MAIL_ALONE:
@@ -274,11 +275,10 @@ def parcels_of(sections: Iterable[tuple[int, Section]]) -> Arrived:
     """The parcels of packed mail and plain sections, as the compiled core gathers them."""
     arrived: Arrived = []
     for k, section in sections:
-        if section[0][0] == PLAIN:
-            stream, plain = plain_section(section[0])
-            arrived.append((k, {stream: plain}))
-        else:
+        if section[0][0] == PACKED:
             arrived.append((k, {MAIL: section}))
+        else:
+            arrived.append((k, dict(plain_sections(section[0]))))
     return arrived
 
 
@@ -334,12 +334,14 @@ def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tup
 #   descriptors     a pickle; none where they are None
 #   content         to the end
 
-PLAIN = 2
+PLAIN, NOTED = 2, 3
 PLAIN_HEADER = 6 * WORD
 PLAIN_MOST = 1 << 14  # bytes of content
 LAID_MOST = 1 << 14  # bytes of all that a processor sends so, where that is for several
 _plain_header = Struct("6q").pack
 _plain_words = Struct("6q").unpack_from
+NOTED_HEADER = 3 * WORD
+_noted_header, _noted_words = Struct("3q").pack, Struct("3q").unpack_from
 
 
 @lru_cache(maxsize=64)
@@ -374,6 +376,32 @@ def plain_section(text: bytes) -> tuple[int, Section]:
     descriptors = _read_again(text[PLAIN_HEADER : PLAIN_HEADER + size]) if size else None
     data = np.frombuffer(text, np.uint8, -1, PLAIN_HEADER + size)
     return stream, new_tuple(Section, (descriptors, words, items, data))
+
+
+def noted_text(notes: Sequence[Any], words: int, plain: bytearray | None) -> bytearray:
+    """A section of notes, which count so many words, and perhaps a plain one behind it."""
+    pickled = dumps(notes, 5)
+    messages = len(notes)
+    if plain is None:
+        return bytearray().join((_noted_header(NOTED | len(pickled) << 8, words, messages), pickled))
+    _, more_words, more_messages, *_ = _plain_words(plain)
+    head = _noted_header(NOTED | len(pickled) << 8, words + more_words, messages + more_messages)
+    return bytearray().join((head, pickled, bytes(-len(pickled) % WORD), plain))
+
+
+def plain_sections(text: bytes) -> list[tuple[int, Section]]:
+    """The streams and sections of a text that is a plain one, or has notes too; data is read in the text."""
+    if text[0] == PLAIN:
+        return [plain_section(text)]
+    head, words, _ = _noted_words(text)
+    end = NOTED_HEADER + (head >> 8)
+    notes = loads(text[NOTED_HEADER:end])
+    found, plain = [], text[end + -end % WORD :]
+    if plain:
+        stream, section = plain_section(plain)
+        words -= section.words
+        found.append((stream, section))
+    return [*found, (NOTES, new_tuple(Section, (notes, words, len(notes), None)))]
 
 
 # -- the board --------------------------------------------------------------------------------------------------------
