@@ -60,11 +60,10 @@ class Notes:
         """
         # Time counts here: it is what a started collective adds to a superstep.
         rides = self._rides
-        rides.check(name)
-        mine = rides.begin(name, agreed, of_call)
+        ride = rides.start_at_once(name, agreed, of_call, finish, value)
         dests, noted, words = notes
         if dests:
-            note = noted(mine, value)
+            note = noted(ride.signature, value)
             for dest in dests:
                 sent = self._sent.get(dest)
                 if sent is None:
@@ -73,7 +72,7 @@ class Notes:
                     sent.append(note)
                     self._words[dest] += words
             rides.words[name] = rides.words.get(name, 0) + words * len(dests)
-        return rides.start_at_once(name, finish, value, mine)
+        return ride
 
     def take_from(self, signature: int, source: int, name: str) -> Note:
         """`take` of what one processor sent."""

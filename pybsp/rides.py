@@ -307,18 +307,22 @@ Finish = Callable[[Any, int], Any]  # of what it was given, and its signature; t
 
 
 class NotedRide(Ride[Any]):
-    """One that sends notes alone, when it is started, and is over with the superstep: no generator has to wait."""
+    """One that sends notes alone, when it is started, and is over with the superstep: no generator has to wait.
+
+    Attributes:
+        signature: of the superstep.
+    """
 
     supersteps, ended = 1, 1
     streams: list[Stream] = []  # noqa: RUF012 - nothing is ever added
 
     def __init__(self, rides: Rides, name: str, finish: Finish, value: Any, mine: int) -> None:
-        self.name, self._rides, self._finish, self._own, self._signature = name, rides, finish, value, mine
+        self.name, self._rides, self._finish, self._own, self.signature = name, rides, finish, value, mine
 
     def advance(self) -> None:
         self.done = True
         try:
-            self._value = self._finish(self._own, self._signature)
+            self._value = self._finish(self._own, self.signature)
         except BaseException as error:
             self._failed = error
             raise
@@ -424,11 +428,16 @@ class Rides(Participant):
         self._engine.participants[self] = None
         return ride
 
-    def start_at_once(self, name: str, finish: Finish, value: Any, mine: int) -> Ride[Any]:
-        """Start a function that has sent its notes: see `NotedRide`."""
-        ride = NotedRide(self, name, finish, value, mine)
+    def start_at_once(self, name: str, agreed: dict[str, str], of_call: int, finish: Finish, value: Any) -> NotedRide:
+        """Start a function whose notes go with this superstep: see `NotedRide`, and `begin`."""
+        engine = self._engine
+        if not engine.gate.limit:
+            engine.gate.check(name)
+        self._number = number = self._number + 1  # as `begin`
+        self._calls.append((number, name, agreed))
+        ride = NotedRide(self, name, finish, value, of_call + number)
         self.riding.append(ride)
-        self._engine.participants[self] = None
+        engine.participants[self] = None
         return ride
 
     def stream(self, name: str, arguments: Mapping[str, str]) -> Stream:
