@@ -24,9 +24,9 @@ from .sampling import LEVELS
 PARTS = ("rate", "bsp", "unbalanced", "class", "held-out", "queue", "way", "repeat")
 
 ALONE = ("way", "held-out-way", "after", "held-out-after")  # experiments of exchanges alone
-AFTER = (4e-5, 3e-4, 6e-3)  # seconds of computing before these
+AFTER = (4e-5, 1e-4, 3e-4, 2e-3, 6e-3)  # seconds of computing before these
 AFTER_LONG = 6e-2  # so long that who computes less sleeps meanwhile (waiting.py): each way once, as it takes long
-AFTER_OTHER = (1e-4, 2e-3)
+AFTER_OTHER = (2e-4, 1e-3)
 AFTER_WAYS = ("put", "get", "pattern-get", "pattern-put", "making", "collective", "gather")
 AFTER_LONG_WAYS = ("put", "get", "pattern-put", "making", "gather")
 
@@ -220,7 +220,7 @@ def _ways(level: _LevelSizes, word: int) -> list[Point]:
         points += _swept("held-out-way", pattern, (30,), 1, word, EXCHANGE)
     points += _after(AFTER, "after", AFTER_WAYS, 100, word) + _mail_after(AFTER, "after", 100, word)
     points += _after((AFTER_LONG,), "after", AFTER_LONG_WAYS, 100, word)
-    others = ("put+get", "pattern+queue", "riding", "gather")
+    others = ("put+get", "pattern+queue", "riding", "gather", "record")
     points += _after(AFTER_OTHER, "held-out-after", others, 60, word)
     return points + _mail_after(AFTER_OTHER, "held-out-after", 60, word)
 

@@ -17,7 +17,14 @@ MACHINE = dataclasses.replace(
     o_item=1e-8,
     o_way=tuple({**{way: (n + 1) * 1e-5 for n, way in enumerate(FITTED)}, "further": 4e-6}.items()),
     late=tuple({"empty": 3e-5, "sending": 8e-5, **{way: (n + 2) * 1e-5 for n, way in enumerate(FITTED)}}.items()),
-    after=((4e-5, 0.03, 0.01, 0.05), (3e-4, 0.05, 0.02, 0.2), (6e-3, 0.1, 0.3, 0.6), (6e-2, 1.0, 1.0, 1.0)),
+    after=(
+        (4e-5, 0.03, 0.01, 0.05),
+        (1e-4, 0.04, 0.012, 0.1),
+        (3e-4, 0.05, 0.02, 0.2),
+        (2e-3, 0.08, 0.1, 0.5),
+        (6e-3, 0.1, 0.3, 0.6),
+        (6e-2, 1.0, 1.0, 1.0),
+    ),
 )
 
 
