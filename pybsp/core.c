@@ -64,7 +64,7 @@ typedef struct {
     PyObject *got;       /* list: data that came in the last few exchanges */
     PyObject *borrowing; /* dict: of others, read here */
     PyObject *dropped;   /* dict: of what processors here borrowed, that is read no longer */
-    PyObject *settled;   /* bytes: this processor's borrows, if all of it is old; else None */
+    PyObject *settled;   /* bytes: this processor's borrows, if all of it is old, and how much it is; else None */
     PyObject *lending;   /* dict: of this processor's, that others may read */
     long long lent;      /* in this exchange, the last of it */
     PyObject *waiter;
@@ -88,6 +88,13 @@ static inline int64_t *status_of(Meeting *self, Py_ssize_t k)
     return word_of(self, k, self->status + 8 * (self->number & 1));
 }
 
+/* Whether that is what this processor reads still: another board may have seen to what was dropped since. */
+static inline int as_settled(Meeting *self)
+{
+    return PyBytes_CheckExact(self->settled) && !PyDict_GET_SIZE(self->dropped) &&
+           ((const int64_t *)PyBytes_AS_STRING(self->settled))[self->size] == PyDict_GET_SIZE(self->borrowing);
+}
+
 /* Whether this processor reads no data of others, or none but what is old, which stays what its borrows say. What came
    and nothing refers to any more, as most of it after a superstep, is forgotten. */
 static inline int settled(Meeting *self)
@@ -96,8 +103,7 @@ static inline int settled(Meeting *self)
         if (Py_REFCNT(PyTuple_GET_ITEM(PyList_GET_ITEM(self->got, i), 2)) == 1 &&
             PyList_SetSlice(self->got, i, i + 1, NULL))
             PyErr_Clear(); /* the twin sees to it */
-    return !PyList_GET_SIZE(self->got) && (!PyDict_GET_SIZE(self->borrowing) ||
-                                           (PyBytes_CheckExact(self->settled) && !PyDict_GET_SIZE(self->dropped)));
+    return !PyList_GET_SIZE(self->got) && (!PyDict_GET_SIZE(self->borrowing) || as_settled(self));
 }
 
 /* Post what is read of others; returns the flag that the status has then; -1: an error. */
