@@ -8,7 +8,6 @@ from typing import Any
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..errors import UsageError
-from ..outgoing import words_of
 from ..rides import Ride, Supersteps
 from . import broadcast_groups, dissemination, tree
 from .algorithms import named
@@ -176,7 +175,7 @@ def _pipes(
         and like is None
         and is_array(value)
         and value.dtype.kind in "biufc"
-        and _flat(bsp, words_of(value.nbytes), True)
+        and _flat(bsp, (value.nbytes + 7) >> 3, True)
     )
 
 
