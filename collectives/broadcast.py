@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from ..bsp import BSP
@@ -131,6 +131,12 @@ def cost(
     return _cost(machine, words, *choose(machine, words, True, requested, fan_out("broadcast.cost", degree)), root)
 
 
+def _flat(bsp: BSP, words: int, divisible: bool) -> bool:
+    """Whether so many words go to all in one superstep."""
+    how, by = choose(bsp.machine, words, divisible)
+    return how == "trees" and by >= bsp.p
+
+
 def _small(
     bsp: BSP,
     value: Any,
@@ -152,19 +158,25 @@ def _small(
         result = spreading(value, out)
         return result if out is None or result is NOT_SMALL else placed("broadcast", result, out)
 
-    def flat(words: int, divisible: bool) -> bool:
-        how, by = choose(bsp.machine, words, divisible)
-        return how == "trees" and by >= bsp.p
-
     agreed = {"root": root, "degree": None, "algorithm": None}
-    result = spread(bsp, "broadcast", value, root, agreed, flat, lambda: broadcast.steps(bsp, None, root), out)
+    result = spread(
+        bsp, "broadcast", value, root, agreed, partial(_flat, bsp), lambda: broadcast.steps(bsp, None, root), out
+    )
     return result if out is None or result is NOT_SMALL else placed("broadcast", result, out)
 
 
 def _pipes(
-    _: Any, root: int = 0, degree: Any = None, algorithm: Any = None, like: Any = None, *, out: Any = None
+    bsp: Any, value: Any, root: Any = 0, degree: Any = None, algorithm: Any = None, like: Any = None, *, out: Any = None
 ) -> bool:
-    return degree is None and algorithm is None and like is None
+    return (
+        isinstance(bsp, BSP)
+        and degree is None
+        and algorithm is None
+        and like is None
+        and is_array(value)
+        and value.dtype.kind in "biufc"
+        and _flat(bsp, (value.nbytes + 7) >> 3, True)
+    )
 
 
 def _riding(

@@ -94,8 +94,8 @@ def primitive(
     Args:
         small: the shorter way of plain calls with small values (small_*.py), with the same arguments; or `NOT_SMALL`.
         riding: that of started ones, and of plain ones elsewhere (riding.py); or None.
-        pipes: of the arguments but the processor, whether small also takes an array that has no room in a record, as it
-            goes through a pipe; None: never.
+        pipes: whether small also takes an array that has no room in a record, as it goes through a pipe: asked where it
+            is sent, of all arguments; None: never.
     """
 
     def carry(
@@ -112,7 +112,7 @@ def primitive(
                         return found
                 elif bsp.as_shown is not None and not bsp.as_shown.now and (riding is not None or isinstance(bsp, BSP)):
                     # On a group of ranks those alone that climb or spread are shown.
-                    with bsp.as_shown.calling(pipes is not None and pipes(*args, **kwargs)):
+                    with bsp.as_shown.calling(pipes is not None and pipes(bsp, *args, **kwargs)):
                         return collective(bsp, *args, **kwargs)
             if riding is not None and bsp.p > 1 and isinstance(bsp, BSP):  # on a group it has supersteps of its own
                 ticket = riding(bsp, *args, **kwargs)

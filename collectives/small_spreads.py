@@ -127,9 +127,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         PIPED_HEAD.pack_into(mine, at, sign, PIPED | len(text) << KIND_BITS, place, 0)
         mine[at + PIPED_HEAD.size : at + PIPED_HEAD.size + len(text)] = text
         sync(name, label, sign, at, pack_counts(words * out, 0.0, out, 0.0))
-        # Copies more than once only where the array is not contiguous.
-        data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-        shown.send_through(name, at + READY, place, data)
+        shown.send_through(name, at + READY, place, value)
         return value if value.flags.writeable else value.copy()
 
     def described(value: Array) -> tuple[bytes, None, Counts] | bytes | None:
@@ -205,9 +203,7 @@ def spread_from(
         return shown.heard(name, steps) if found is NOT_SHOWN else found
 
     def piped(ready: int, found: Piped, out: Array | None) -> Array:
-        array = room(out, found.shape, found.dtype)
-        if array.nbytes:
-            shown.receive_through(name, root, ready, found.place, array.reshape(-1).view(np.uint8))
+        array = shown.receive_through(name, root, ready, found.place, lambda: room(out, found.shape, found.dtype))
         return array if out is None else placed(name, array, out)
 
     def heard(at: int) -> tuple[Any, Counts]:

@@ -64,7 +64,7 @@ typedef struct {
     PyObject *got;       /* list: data that came in the last few exchanges */
     PyObject *borrowing; /* dict: of others, read here */
     PyObject *dropped;   /* dict: of what processors here borrowed, that is read no longer */
-    PyObject *settled;   /* bytes: this processor's borrows, if all of it is old; else None */
+    PyObject *settled;   /* bytes: this processor's borrows, if all of it is old, and how much it is; else None */
     PyObject *lending;   /* dict: of this processor's, that others may read */
     long long lent;      /* in this exchange, the last of it */
     PyObject *waiter;
@@ -99,8 +99,11 @@ static int settled(Meeting *self)
         if (Py_REFCNT(PyTuple_GET_ITEM(PyList_GET_ITEM(self->got, i), 2)) == 1 &&
             PyList_SetSlice(self->got, i, i + 1, NULL))
             PyErr_Clear(); /* the twin sees to it */
-    return !PyList_GET_SIZE(self->got) && (!PyDict_GET_SIZE(self->borrowing) ||
-                                           (PyBytes_CheckExact(self->settled) && !PyDict_GET_SIZE(self->dropped)));
+    if (PyList_GET_SIZE(self->got) || !PyDict_GET_SIZE(self->borrowing))
+        return !PyList_GET_SIZE(self->got);
+    /* Another board may have seen to what was dropped since: then there is less. */
+    return PyBytes_CheckExact(self->settled) && !PyDict_GET_SIZE(self->dropped) &&
+           ((const int64_t *)PyBytes_AS_STRING(self->settled))[self->size] == PyDict_GET_SIZE(self->borrowing);
 }
 
 /* Post what is read of others; returns the flag that the status has then; -1: an error. */
@@ -191,7 +194,8 @@ static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, const cha
     if (word == -1 && PyErr_Occurred())
         return NULL;
     self->number++;
-    word |= (int64_t)self->number << STATUS_EPOCH_SHIFT | flags | (READS(self) ? post_borrowed(self, self->number & 1) : 0);
+    word |= (int64_t)self->number << STATUS_EPOCH_SHIFT | flags;
+    word |= READS(self) ? post_borrowed(self, self->number & 1) : 0;
     int same = alike(self, word);
     if (same < 0)
         return NULL;
@@ -254,11 +258,8 @@ static PyObject *enter(Meeting *self, PyObject *const *args, Py_ssize_t count)
     Py_ssize_t given = PyList_GET_SIZE(manifests);
     for (Py_ssize_t i = 0; i < given; i++) {
         Py_ssize_t k = PyLong_AsSsize_t(PyTuple_GET_ITEM(PyList_GET_ITEM(manifests, i), 0));
-        if (k < 0 || k >= self->size) {
-            if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_IndexError, "enter: a manifest for a processor that is not on the board");
-            return NULL;
-        }
+        if (k < 0 || k >= self->size)
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "enter: no processor of the board");
     }
     self->number++;
     int parity = self->number & 1;
@@ -584,11 +585,8 @@ static PyObject *post(Meeting *self, PyObject *const *args, Py_ssize_t count)
         Py_ssize_t k = PyLong_AsSsize_t(dest);
         if (k == self->own)
             Py_RETURN_NONE;
-        if (k < 0 || k >= self->size) {
-            if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_IndexError, "post: mail for a processor that is not on the board");
-            return NULL;
-        }
+        if (k < 0 || k >= self->size)
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "post: no processor of the board");
     }
     self->number++;
     int parity = self->number & 1;

@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .account import COUNTS, NOTHING, Counted, clock
 from .failures import note_label
 from .log import COLUMNS, Log, pack_counted_row, unpack_counts
@@ -107,25 +110,36 @@ class Shown:
         """Where this processor's pipe lies (transport/pipe.py); `ELSEWHERE`: it has none."""
         return self._board.pipe.place()
 
-    def send_through(self, name: str, at: int, place: int, data: Bytes) -> None:
-        """Send data through the pipe, when the superstep has ended whose record says so.
+    def send_through(self, name: str, at: int, place: int, array: NDArray[Any]) -> None:
+        """Send an array through the pipe, when the superstep has ended whose record says so.
 
-        It is the computing of what follows, as reading a record is.
+        It is the computing of what follows, as reading a record is. Others wait for it, so whatever is raised here ends
+        the run.
 
         Args:
             name: of the function, for errors.
             at, place: as of `Pipe.send`.
         """
         try:
+            # Copies more than once only where the array is not contiguous.
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             self._board.pipe.send(at, place, data)
         except BaseException as error:
             self._leave(error, name)
             raise
 
-    def receive_through(self, name: str, source: int, at: int, place: int, into: Bytes) -> None:
-        """Receive what a processor sends through its pipe: see `send_through`."""
+    def receive_through(
+        self, name: str, source: int, at: int, place: int, room: Callable[[], NDArray[Any]]
+    ) -> NDArray[Any]:
+        """Receive what a processor sends through its pipe: see `send_through`.
+
+        Args:
+            room: makes the array that is received into.
+        """
         try:
-            self._board.pipe.receive(source, at, place, into)
+            array = room()
+            self._board.pipe.receive(source, at, place, array.reshape(-1).view(np.uint8))
+            return array
         except BaseException as error:
             self._leave(error, name)
             raise

@@ -429,6 +429,8 @@ class SuperstepEngine:
             if own:
                 parcels = [*parcels, (self.pid, own)]
                 parcels.sort(key=source_of)
+                # What others have sent to a queue may be one array, which has not what comes from here.
+                joined = {stream: data for stream, data in joined.items() if stream not in own}
             arrival = new_tuple(Arrival, (kinds, notes, parcels, joined))
             account = self.account
             left = account.left

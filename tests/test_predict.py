@@ -358,8 +358,10 @@ def main(bsp):
         collectives.broadcast(bsp, big, degree=2)
         collectives.allgather(bsp, big)
     with bsp.label("through a pipe"):
-        collectives.broadcast(bsp, big)
+        collectives.broadcast(bsp, value=big)
         bsp.sync()
+    with bsp.label("no array"):
+        collectives.broadcast(bsp, "x" * 300_000)
     with bsp.label("started"):
         ticket = collectives.allreduce.start(bsp, 1.0, np.add)
         bsp.sync()
@@ -367,6 +369,8 @@ def main(bsp):
     grid = bsp.grid(1, bsp.p)
     with bsp.label("group"):
         collectives.allreduce(grid.row, 1.0, np.add)
+    with bsp.label("large, on a group"):
+        collectives.broadcast(grid.row, big)
     with bsp.split(0) as part, part.label("part"):
         collectives.allreduce(part, 1.0, np.add)
     bsp.sync()

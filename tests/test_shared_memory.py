@@ -142,7 +142,6 @@ HELD_BY_TWO = {
     """,
 }
 HELD_BY_THREE = {
-    # The first: parts that come later may take the memory of those before.
     "a part whose board has no room on one processor meets by messages": """
         import numpy as np, pybsp
         from pybsp.transport import window
@@ -162,6 +161,31 @@ HELD_BY_THREE = {
                 print("done")
         pybsp.run(main)
     """,
+    "what is dropped is given back, also where a part sees to it": """
+        import numpy as np, pybsp
+        def main(bsp):
+            pid, board, whole = bsp.pid, bsp._transport.board, bsp.split(0)
+            bsp.send(0, np.full(20_000, pid))
+            bsp.sync()
+            held = {message.source: message.payload for message in bsp.inbox if message.source}
+            for _ in range(70):
+                bsp.sync()
+            with whole as part:
+                part.send(0, np.full(20_000, pid))
+                part.sync()
+                other = [message.payload for message in part.inbox]
+                for _ in range(10):
+                    part.sync()
+                held.pop(1, None)
+                part.sync()
+            for _ in range(2):
+                bsp.sync()
+            assert bool(board._lending) == (pid == 2), board._lending
+            return pid, len(other)
+        if pybsp.run(main) == (0, 3):
+            print("dropped")
+    """,
+    # The first: parts that come later may take the memory of those before.
     "what a program holds on to is not written over": KEEPING,
     # Those of a part send much on the machine that it is a part of, with what they have of the part in their hands.
     "what arrived in a part is not written over after it": """
@@ -197,7 +221,7 @@ HELD_BY_THREE = {
 
 @pytest.mark.parametrize(
     ("p", "programs", "printed"),
-    [(2, HELD_BY_TWO, "held kept kept kept left little"), (3, HELD_BY_THREE, "done kept kept held")],
+    [(2, HELD_BY_TWO, "held kept kept kept left little"), (3, HELD_BY_THREE, "done dropped kept kept held")],
     ids=["2", "3"],
 )
 def test_what_is_held_stays_and_no_more_than_that(

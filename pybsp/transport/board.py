@@ -339,7 +339,7 @@ class Board(Meeting):
             return 0
         row = list(words)
         if not self._got and all(word in (0, OLDEST) for word in row):
-            self._settled = array("q", row).tobytes()  # until something comes, or is dropped
+            self._settled = array("q", [*row, len(self._borrowing)]).tobytes()  # until something comes, or is dropped
         for sent, k, _ in self._got:
             row[k] |= 1 << number - sent  # at most SOON: what is older is in the words
         borrows = self._borrows[self._own][parity]

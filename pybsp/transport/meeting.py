@@ -44,8 +44,8 @@ class Twin:
     """
 
     number: int
-    # For the compiled one: this processor's borrows as bytes, if all that is read here is old, so that they stay the
-    # same; in which exchange data was lent last.
+    # For the compiled one: this processor's borrows as bytes, and how many pieces of data they speak of, if all that is
+    # read here is old, so that they stay the same; in which exchange data was lent last.
     _settled: bytes | None
     _lent_last: int
     _own: int

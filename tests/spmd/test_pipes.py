@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp.collectives import allreduce, broadcast
+from pybsp.collectives import allreduce, broadcast, small_spreads
 from pybsp.transport.pipe import PIECE, RING
 from tests.conftest import Spmd
 
@@ -123,3 +123,25 @@ def test_an_array_for_the_result_that_does_not_fit_is_said(spmd: Spmd, wrong: An
         assert still == 0
         if pid:
             assert text.startswith("broadcast: argument out: expected an array of the result's shape")
+
+
+def test_who_has_no_memory_for_what_comes_keeps_nobody_waiting(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        def none(*_: Any) -> Any:
+            raise MemoryError("none is left")
+
+        room = vars(small_spreads)["room"]
+        if bsp.pid == bsp.p - 1:
+            vars(small_spreads)["room"] = none
+        try:
+            broadcast(bsp, np.zeros(RING) if bsp.pid == 0 else None)
+            raise MemoryError("none is left")  # where they do not all meet on one board
+        except MemoryError:
+            pass  # a program that goes on
+        finally:
+            vars(small_spreads)["room"] = room
+        bsp.sync()
+        raise MemoryError("none is left")
+
+    for error in spmd.errors(main):
+        assert isinstance(error, (MemoryError, pybsp.BSPError))

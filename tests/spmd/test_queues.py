@@ -561,3 +561,22 @@ def test_what_is_sent_by_queues_and_mail_arrives_whatever_the_others_send(spmd: 
         assert ledger == results[0][1]
     if spmd.p == 2:  # of the ledger's rows, by hand: superstep 0 has "few" of processor 0, nothing of processor 1
         assert results[0][1][:2] == [(6, 1, 6), (1, 1, 0)]
+
+
+def test_what_one_sends_itself_is_there_whatever_else_comes(spmd: Spmd) -> None:
+    """Who has a get sends in another way than who has none, and so the items of a queue come as one array."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        queue, array = bsp.queue(np.int64), bsp.array(1)
+        bsp.sync()
+        if bsp.pid == bsp.p - 1:
+            queue.send(0, np.arange(1000))
+            array.get(bsp.pid)
+        queue.send(np.full(3, bsp.pid), np.full(3, -1))
+        bsp.sync()
+        return queue.values.tolist(), np.bincount(queue.sources).tolist()
+
+    (values, sources), *others = spmd(main)
+    if others:
+        assert values == [-1] * 3 + list(range(1000))
+        assert sources == [3] + [0] * (spmd.p - 2) + [1000]
