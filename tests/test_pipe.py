@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
 from greenlet import greenlet
 
-from pybsp.transport import pipe
+from pybsp.transport import pipe, wire
 from pybsp.transport.waiting import Waiter
+
+if TYPE_CHECKING:
+    from pybsp.transport.window import Window
 
 PIECE, RING, AT, PLACE = 8, 24, 16, 64  # bytes
 
@@ -100,3 +104,14 @@ def test_all_get_what_is_sent_whatever_the_order_of_their_steps(p: int, monkeypa
     sent = [(np.arange(size) * number % 251).astype(np.uint8).tobytes() for number, size in enumerate(sizes, 1)]
     for seed in range(60):
         assert received(sizes, p, seed)[1:] == [sent] * (p - 1)
+
+
+def test_where_there_was_no_room_there_may_be_some_later() -> None:
+    places = iter([wire.BY_MESSAGE, 64, 64])
+    pool = SimpleNamespace(take=lambda size: np.zeros(size, np.uint8), place=lambda _: next(places))
+    window = cast("Window", SimpleNamespace(pool=pool))
+    of_one = pipe.Pipe([memoryview(b"")] * 2, [], 0, window, Waiter("yield"), None)
+    found = [(of_one.place(), of_one.memory) for _ in range(3)]
+    assert [place for place, _ in found] == [wire.BY_MESSAGE, 64, 64]
+    assert found[0][1] is None
+    assert found[1][1] is found[2][1] is not None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .memory import Bytes
-from .wire import WORD
+from .wire import BY_MESSAGE, WORD
 
 if TYPE_CHECKING:
     from .waiting import Waiter
@@ -51,10 +51,13 @@ class Pipe:
         self.memory: Bytes | None = None
 
     def place(self) -> int:
-        """Where the ring lies in this processor's part; BY_MESSAGE: there was no room for it."""
-        if self.memory is None:
-            self.memory = self._window.pool.take(RING)
-        return self._window.pool.place(self.memory)
+        """Where the ring lies in this processor's part; BY_MESSAGE: there is no room for it now."""
+        pool = self._window.pool
+        memory = pool.take(RING) if self.memory is None else self.memory
+        place = pool.place(memory)
+        if place != BY_MESSAGE:  # else it is no ring, and there may be room the next time
+            self.memory = memory
+        return place
 
     def send(self, at: int, place: int, data: Bytes) -> None:
         """Copy data, at least a byte, into the ring, once all have entered an exchange; each other one `receive`s it.
