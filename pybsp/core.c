@@ -35,7 +35,7 @@
 #define PLAIN 2 /* and NOTED: 3 */
 #define PACKED_MOST (1 << 16) /* bytes of all mail to a processor: */
 #define PACKED_SMALL (1 << 10) /* what is larger goes as records then; */
-#define PACKED_MANY (1 << 20) /* nothing is packed then */
+#define PACKED_MANY (1 << 18) /* nothing is packed then */
 #define PACKED_HEADER 24
 #define PACKED_NUMBERS 16
 #define ARRAY_KIND 7
