@@ -430,14 +430,10 @@ class Rides(Participant):
 
     def start_at_once(self, name: str, agreed: dict[str, str], of_call: int, finish: Finish, value: Any) -> NotedRide:
         """Start a function whose notes go with this superstep: see `NotedRide`, and `begin`."""
-        engine = self._engine
-        if not engine.gate.limit:
-            engine.gate.check(name)
-        self._number = number = self._number + 1  # as `begin`
-        self._calls.append((number, name, agreed))
-        ride = NotedRide(self, name, finish, value, of_call + number)
+        self._engine.gate.check(name)
+        ride = NotedRide(self, name, finish, value, self.begin(name, agreed, of_call))
         self.riding.append(ride)
-        engine.participants[self] = None
+        self._engine.participants[self] = None
         return ride
 
     def stream(self, name: str, arguments: Mapping[str, str]) -> Stream:

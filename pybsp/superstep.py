@@ -294,16 +294,10 @@ class SuperstepEngine:
         """`BSP.sync`."""
         # The fast path is that of a processor which says nothing, or sends messages and puts alone. Nothing but this
         # line decides: whatever else has a part in the end of the superstep is among the participants. What came by a
-        # queue is too, until it is forgotten.
+        # queue is too, until it is forgotten. Where participants have little to send there is a shorter way than `end`.
         if self.participants or not self._fast or not self.gate.limit:
             near = self._near
-            if (
-                near is not None
-                and not self.accesses.asking
-                and self._fast
-                and self.gate.limit
-                and self._sync_laid(near)
-            ):
+            if near is not None and self.gate.limit and not self.accesses.asking and self._sync_laid(near):
                 return
             self.gate.check("bsp.sync")
             self.end(SYNC, None, _SYNCED)
@@ -341,23 +335,7 @@ class SuperstepEngine:
                         self._go_on()  # nothing rides here: it says so
                     return
                 got = self._deliver(arrival) if arrival[2] else NOTHING
-                leave = clock()
-                words, messages, _, ways = sent
-                log.note(
-                    account.label_number,
-                    account.work,
-                    enter - left,
-                    leave - left,
-                    words,
-                    got[0],
-                    messages,
-                    got[1],
-                    0,
-                    got[2],
-                    ways,
-                )
-                account.work = 0.0
-                account.left = leave
+                account.note_own(0.0, enter, clock(), sent, got)
                 if self._letters or self._noted:
                     self._go_on()
                 return
@@ -432,30 +410,14 @@ class SuperstepEngine:
                 # What others have sent to a queue may be one array, which has not what comes from here.
                 joined = {stream: data for stream, data in joined.items() if stream not in own}
             arrival = new_tuple(Arrival, (kinds, notes, parcels, joined))
-            account = self.account
-            left = account.left
+            account, sent = self.account, (words, messages, items, ways)
             if kinds is not None:
-                self._take(arrival, SYNC, _SYNCED, enter - left, (words, messages, items, ways))
+                self._take(arrival, SYNC, _SYNCED, enter - account.left, sent)
             else:
                 got = self._deliver(arrival) if parcels else NOTHING
                 if self.patterns.awaited:
                     self.patterns.complete()
-                leave = clock()
-                account.log.note(
-                    account.label_number,
-                    account.work,
-                    enter - left,
-                    leave - left,
-                    words,
-                    got[0],
-                    messages,
-                    got[1],
-                    items,
-                    got[2],
-                    ways,
-                )
-                account.work = 0.0
-                account.left = leave
+                account.note_own(0.0, enter, clock(), sent, got)
         except BaseException as error:
             self.agreement.leave(error)
             raise
@@ -798,17 +760,16 @@ class SuperstepEngine:
 
     def _deliver(self, arrival: Arrival) -> Counted:
         """Hand what arrived to the inbox, the arrays and the queues; returns what it counts, as `_count`."""
-        if self._fast and len(arrival[2][0][1]) == 1:
-            if len(arrival[2]) == 1:
-                ((source, parcel),) = arrival[2]
-                ((stream, section),) = parcel.items()
-                if source != self.pid and stream in (MAIL, PUTS):  # what follows does the same, in more time
-                    if stream == MAIL:
-                        self.inbox = Inbox([(source, section)], self._outgoing)
-                    else:
-                        self.accesses.write(section)
-                    return section[1], section[2], 0, 0
-            stream = next(iter(arrival[2][0][1]))
+        source, parcel = arrival[2][0]
+        if self._fast and len(parcel) == 1:
+            ((stream, section),) = parcel.items()
+            if len(arrival[2]) == 1 and source != self.pid and stream in (MAIL, PUTS):
+                # What follows does the same, in more time.
+                if stream == MAIL:
+                    self.inbox = Inbox([(source, section)], self._outgoing)
+                else:
+                    self.accesses.write(section)
+                return section[1], section[2], 0, 0
             if stream <= PUTS or stream >= JOINED:
                 counts = self._deliver_alike(stream, arrival)
                 if counts is not None:
