@@ -32,7 +32,8 @@
 #define ALIGN 16
 
 #define PACKED 1
-#define PLAIN 2 /* and NOTED: 3 */
+#define PLAIN 2
+#define NOTED 3
 #define PACKED_MOST (1 << 16) /* bytes of all mail to a processor: */
 #define PACKED_SMALL (1 << 10) /* what is larger goes as records then; */
 #define PACKED_MANY (1 << 18) /* nothing is packed then */
@@ -354,7 +355,7 @@ static PyObject *gather(Meeting *self, PyObject *kind)
                     goto failed;
                 }
                 char *text = (char *)self->views[k].buf + at;
-                int read = bytes && *text >= PACKED && *text <= PLAIN + 1; /* no pickle begins so */
+                int read = bytes && *text >= PACKED && *text <= NOTED; /* no pickle begins so */
                 all_read &= read;
                 PyObject *one = Py_BuildValue("(nN)", k, read ? section_of(text, bytes)
                                                               : PyMemoryView_FromMemory(text, bytes, PyBUF_READ));
@@ -780,8 +781,8 @@ static struct PyModuleDef module = {
 static const struct { const char *name; long value; } constants[] = {
     CONSTANT(STATUS_EPOCH_SHIFT), CONSTANT(TAG_EPOCH_SHIFT), CONSTANT(SOMETHING), CONSTANT(BORROWS), CONSTANT(SHOWS),
     CONSTANT(KIND_AND_FLAGS), CONSTANT(SLOT), CONSTANT(TAG), CONSTANT(BYTES), CONSTANT(HAS), CONSTANT(AGES),
-    CONSTANT(AREA), CONSTANT(ALIGN), CONSTANT(PACKED), CONSTANT(PLAIN), CONSTANT(PACKED_HEADER), CONSTANT(ARRAY_KIND),
-    CONSTANT(NUMBERS_KIND), CONSTANT(CHAR_SHIFT), CONSTANT(NDIM_SHIFT), CONSTANT(SIZE_SHIFT),
+    CONSTANT(AREA), CONSTANT(ALIGN), CONSTANT(PACKED), CONSTANT(PLAIN), CONSTANT(NOTED), CONSTANT(PACKED_HEADER),
+    CONSTANT(ARRAY_KIND), CONSTANT(NUMBERS_KIND), CONSTANT(CHAR_SHIFT), CONSTANT(NDIM_SHIFT), CONSTANT(SIZE_SHIFT),
 };
 
 PyMODINIT_FUNC PyInit__core(void)

@@ -6,7 +6,7 @@ sort; of many items for few processors a look for each); what arrives is one arr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _INT = 1 << 53  # integers up to it fit wherever a word does
 FEW_SINGLE = 4  # items sent one at a time that are looked at one by one
 _INT64 = np.dtype(np.int64)
-DEALT, DEALT_TO = 1 << 13, 64  # bytes of items that the compiled core deals out at once, and processors, at most
+DEALT = 1 << 13  # bytes of items that the compiled core deals out at once, at most
 _deal = None if core is None else core.deal
 FEW, MANY = 16, 1000  # processors, and items, for which looking for each destination's items beats sorting
 
@@ -60,7 +60,7 @@ class Queue(Participant):
         self._superstep, self._gate, self._participants = superstep, superstep.gate, superstep.participants
         self._words = words_of(dtype.itemsize)
         self._texts: Texts = {}  # of few items, that go out before all others; nothing is in `_out` then
-        self._head = bytes(plain_text(JOINED + number, None, 0, 1, 0, ()))
+        self._head = bytes(plain_text(self._stream, None, 0, 1, 0, ()))
         # For each destination, in the order of sending: memory, and how much of it is filled.
         self._out: dict[int, tuple[Bytes, int]] = {}
         self._single: tuple[list[int], list[Any]] = ([], [])
@@ -129,14 +129,12 @@ class Queue(Participant):
 
     def _dealt(self, dests: NDArray[np.int64], items: NDArray[Any]) -> bool:
         """Send as many items as there are destinations, where these are few; whether that was so, and all was right."""
-        limit = self._gate.limit
         if (
             0 < items.nbytes <= DEALT
             and _deal is not None
-            and limit <= DEALT_TO
             and not self._out
             and not self._single[0]
-            and _deal(self._texts, dests, items, self._head, self._words, limit)
+            and _deal(self._texts, dests, items, self._head, self._words, self._gate.limit)
         ):
             self._participants[self] = None
             return True
@@ -344,47 +342,45 @@ class Queue(Participant):
     def sent(self) -> Sequence[str]:
         return ("queue.send",) if self._out or self._single[0] or self._texts else ()
 
-    def _pack_few(self, parcels: dict[int, Parcel]) -> None:
-        """`pack` of a few items sent one at a time: numpy would take more time than a look at each."""
+    def _few(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        """By destination, a few items sent one at a time: numpy would take more time than a look at each."""
         dests, values = self._single
-        self._single = ([], [])
         for dest in dict.fromkeys(dests):
-            mine = [value for to, value in zip(dests, values, strict=True) if to == dest]
-            count, data = len(mine), np.array(mine, self.dtype).view(np.uint8)
-            section = new_tuple(Section, (None, count * self._words, count, data))
-            parcels.setdefault(dest, {})[JOINED + self.number] = section
+            yield dest, np.array([value for to, value in zip(dests, values, strict=True) if to == dest], self.dtype)
+
+    def _section(self, data: Bytes) -> Section:
+        count = data.size // self._itemsize
+        section: Section = new_tuple(Section, (None, count * self._words, count, data))
+        return section
 
     def pack(self, parcels: dict[int, Parcel]) -> None:
         if not self._out and not self._texts and len(self._single[0]) <= FEW_SINGLE:
-            self._pack_few(parcels)
+            for dest, items in self._few():
+                parcels.setdefault(dest, {})[self._stream] = self._section(items.view(np.uint8))
+            self._single = ([], [])
             return
         if self._single[0]:
             self._flush_single()
-        size, stream = self.dtype.itemsize, JOINED + self.number
         for dest, text in self._texts.items():
             data = np.frombuffer(text, np.uint8, -1, PLAIN_HEADER)
             if data.size > PLAIN_MOST:  # it is read where it lies, by those who can
                 whole = self._pool.take(data.size)
                 whole[:] = data
                 data = whole
-            count = data.size // size
-            parcels.setdefault(dest, {})[stream] = new_tuple(Section, (None, count * self._words, count, data))
+            parcels.setdefault(dest, {})[self._stream] = self._section(data)
         self._texts = {}
         for dest, (data, used) in self._out.items():
-            count = used // size
-            parcels.setdefault(dest, {})[stream] = new_tuple(Section, (None, count * self._words, count, data[:used]))
+            parcels.setdefault(dest, {})[self._stream] = self._section(data[:used])
         self._out = {}
 
     def lay(self, texts: Texts, own: Parcel) -> tuple[int, int] | None:
-        going, stream = self._texts, self._stream
-        dests, values = self._single
-        if dests and not (going or self._out) and len(dests) <= FEW_SINGLE:
-            going = {}
-            for dest in dict.fromkeys(dests):
-                mine = [value for to, value in zip(dests, values, strict=True) if to == dest]
-                content = (np.array(mine, self.dtype),)
-                going[dest] = plain_text(stream, None, len(mine) * self._words, 1, len(mine), content)
-        elif dests:
+        going, stream, single = self._texts, self._stream, len(self._single[0])
+        if single and not (going or self._out) and single <= FEW_SINGLE:
+            going = {
+                dest: plain_text(stream, None, items.size * self._words, 1, items.size, (items,))
+                for dest, items in self._few()
+            }
+        elif single:
             self._flush_single()
             going = self._texts
         if self._out:
@@ -397,17 +393,15 @@ class Queue(Participant):
         items = 0
         for dest, text in going.items():
             size = len(text) - PLAIN_HEADER
-            count = size // self._itemsize
             if size > PLAIN_MOST:
                 return None
             if dest == self._own:
-                data = np.frombuffer(text, np.uint8, -1, PLAIN_HEADER)
-                own[stream] = new_tuple(Section, (None, count * self._words, count, data))
+                own[stream] = self._section(np.frombuffer(text, np.uint8, -1, PLAIN_HEADER))
             elif dest in texts:
                 return None
             else:
                 texts[dest] = text
-                items += count
+                items += size // self._itemsize
         return items, BY_QUEUE if going else 0
 
     def laid(self) -> None:

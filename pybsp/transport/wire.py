@@ -194,12 +194,8 @@ def contents(parcel: Parcel) -> tuple[int, Contents]:
 def read(text: memoryview) -> tuple[Any, tuple[int, Contents]]:
     """The note of a manifest, and the contents with the bytes of all data before them."""
     if text[0] in (PLAIN, NOTED):
-        found_in = [(stream, *section[:3], section.data) for stream, section in plain_sections(bytes(text))]
-        total = sum(0 if data is None else data.size for *_, data in found_in)
-        entries = [
-            (*entry, 0, BY_MESSAGE) if data is None else (*entry, data.size, WITH_MANIFEST) for *entry, data in found_in
-        ]
-        return None, (total, entries)
+        total, within = contents(dict(plain_sections(bytes(text))))
+        return None, (total, [(*entry[:5], WITH_MANIFEST if entry[4] else BY_MESSAGE) for entry in within])
     found: tuple[Any, ...] = packed_section(text) if text[0] == PACKED else loads(text)
     if len(found) == MAIL_ALONE:
         return None, (0, [(MAIL, *found[:3], 0, BY_MESSAGE)])
