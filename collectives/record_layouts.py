@@ -32,6 +32,17 @@ INT_END = 1 << 63
 Array = NDArray[Any]
 
 
+def describe(array: Array) -> bytes:
+    """What describes an array of less axes than there are `FORMS`."""
+    return FORMS[array.ndim].pack(array.dtype.str.encode(), array.ndim, *array.shape)
+
+
+def read_description(text: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """The shape and dtype of the array that is so described."""
+    code, _, *shape = FORMS[text[AXES]].unpack_from(text)
+    return tuple(shape), np.dtype(code.rstrip(b"\0").decode())
+
+
 def write_number(part: memoryview, at: int, sign: int, value: Any) -> bool:
     """Write the record of a number that has a layout of its own; whether it is one."""
     kind = type(value)

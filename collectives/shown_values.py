@@ -16,7 +16,6 @@ from ..log import pack_counts
 from ..shown import Counts, Shown
 from .record_layouts import (
     ALIGN,
-    AXES,
     BYTES,
     DESCRIBED,
     DESCRIPTION,
@@ -30,7 +29,9 @@ from .record_layouts import (
     PICKLE,
     SHAPES,
     Array,
+    describe,
     read,
+    read_description,
     write_number,
 )
 
@@ -121,9 +122,9 @@ class ShownValues:
         """How an array like this one is written there, from now on."""
         if len(self._written) >= SHAPES:
             self._written.clear()
-        axes, nbytes, form = array.ndim, array.nbytes, _UNFIT
-        if array.dtype.kind in "biufc" and axes < len(FORMS):
-            text = FORMS[axes].pack(array.dtype.str.encode(), axes, *array.shape)
+        nbytes, form = array.nbytes, _UNFIT
+        if array.dtype.kind in "biufc" and array.ndim < len(FORMS):
+            text = describe(array)
             begin = HEAD.size + len(text)
             if begin + nbytes <= room:
                 place: Array = np.ndarray(array.shape, array.dtype, self._mine, at + begin)
@@ -160,10 +161,9 @@ class ShownValues:
 
     def _array(self, k: int, at: int, text: bytes) -> tuple[Array, float]:
         """The array that is so described there, and its words."""
-        form, _, *shape = FORMS[text[AXES]].unpack_from(text)
         if len(self._read) >= SHAPES:
             self._read.clear()
-        array: Array = np.ndarray(shape, form.rstrip(b"\0").decode(), self._parts[k], at + HEAD.size + len(text))
+        array: Array = np.ndarray(*read_description(text), self._parts[k], at + HEAD.size + len(text))
         array.flags.writeable = False
         found = self._read[k, at, text] = array, float((array.nbytes + 7) >> 3)
         return found

@@ -17,7 +17,6 @@ from ..rides import Supersteps
 from ..shown import ELSEWHERE, NOT_SHOWN, Counts, Shown
 from .primitive import NOT_SMALL, is_number, own_argument, packed, placed, room
 from .record_layouts import (
-    AXES,
     DESCRIBED,
     DESCRIPTION,
     FLOAT,
@@ -33,7 +32,9 @@ from .record_layouts import (
     READY,
     SHAPES,
     Array,
+    describe,
     read,
+    read_description,
     show,
 )
 from .small_climbs import Climb, to_the_end
@@ -131,10 +132,10 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         return value if value.flags.writeable else value.copy()
 
     def described(value: Array) -> tuple[bytes, None, Counts] | bytes | None:
-        size, axes = value.nbytes, value.ndim
-        if value.dtype.kind not in "biufc" or not size or axes >= len(FORMS):
+        size = value.nbytes
+        if value.dtype.kind not in "biufc" or not size or value.ndim >= len(FORMS):
             return None
-        words, text = (size + 7) >> 3, FORMS[axes].pack(value.dtype.str.encode(), axes, *value.shape)
+        words, text = (size + 7) >> 3, describe(value)
         if not flat(words, True):
             return None
         if len(text) + size > most:
@@ -214,11 +215,9 @@ def spread_from(
         if code & KIND_MASK == PIPED:
             _, _, place, _ = PIPED_HEAD.unpack_from(part, at)
             begin = at + PIPED_HEAD.size
-            text = bytes(part[begin : begin + size])
-            kind, _, *shape = FORMS[text[AXES]].unpack_from(text)
-            dtype = np.dtype(kind.rstrip(b"\0").decode())
+            shape, dtype = read_description(bytes(part[begin : begin + size]))
             words = float((math.prod(shape) * dtype.itemsize + 7) >> 3)
-            return Piped(place, tuple(shape), dtype), pack_counts(0.0, words, 0.0, 1.0)
+            return Piped(place, shape, dtype), pack_counts(0.0, words, 0.0, 1.0)
         if code & KIND_MASK == DESCRIBED:
             begin = at + HEAD.size
             key = at, bytes(part[begin : begin + size])
@@ -227,8 +226,7 @@ def spread_from(
                 known = key in descriptions
                 if len(descriptions) >= SHAPES:
                     descriptions.clear()
-                kind, _, *shape = FORMS[key[1][AXES]].unpack_from(key[1])
-                record: Array = np.ndarray(shape, kind.rstrip(b"\0").decode(), part, begin + size)
+                record: Array = np.ndarray(*read_description(key[1]), part, begin + size)
                 words = float((record.nbytes + 7) >> 3)
                 found = record, pack_counts(0.0, words, 0.0, 1.0)
                 descriptions[key] = found if known else None
