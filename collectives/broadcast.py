@@ -280,7 +280,7 @@ def broadcast(
 
 def _check_like(value: Any, like: Any, is_root: bool) -> None:
     """The argument like, and on the root the value that is to be like it."""
-    if not (is_number(like) or (is_array(like) and like.dtype.itemsize)):
+    if not (is_number(like) or is_array(like)):
         raise UsageError(
             f"broadcast: argument like: expected a number or an array of plain data, as the root's value, got "
             f"{type(like).__name__}; without it the value may be anything"

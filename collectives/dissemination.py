@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..rides import Letter, Supersteps
 from . import tree
@@ -59,7 +60,7 @@ class Envelope(NamedTuple):
             return np.empty(self.nbytes, np.uint8), None
         dtype, shape = self.descriptor
         array = room(out, shape, np.dtype(dtype))
-        return array.reshape(-1).view(np.uint8), array
+        return _bytes_of(array), array
 
 
 class Copy:
@@ -89,9 +90,8 @@ class Copy:
         if is_number(value):
             return cls(Envelope(*choose(1, False), 8, "number"), value)
         descriptor: Any
-        if is_array(value) and value.dtype.itemsize:
-            # Copies only where the array is not contiguous.
-            data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+        if is_array(value):
+            data = _bytes_of(np.ascontiguousarray(value))  # copies only where the array is not contiguous
             descriptor = _array_descriptor(value)
         else:
             data = np.frombuffer(packed(value, name), np.uint8)
@@ -140,8 +140,14 @@ class Copy:
         return self.array
 
 
-def _array_descriptor(array: Any) -> tuple[Any, tuple[int, ...]]:
-    return array.dtype if array.dtype.names else array.dtype.str, array.shape
+def _bytes_of(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """Those of an array in one piece; of items without bytes, of which numpy makes no view, none."""
+    return array.reshape(-1).view(np.uint8) if array.dtype.itemsize else np.empty(0, np.uint8)
+
+
+def _array_descriptor(array: NDArray[Any]) -> tuple[Any, tuple[int, ...]]:
+    # Its short string does not tell a structure's fields, nor what type of another package it is, as bfloat16.
+    return array.dtype if array.dtype.kind == "V" else array.dtype.str, array.shape
 
 
 Carry = Callable[[Call, Copy, int], Supersteps[None]]  # an algorithm from a root, from where a processor has something

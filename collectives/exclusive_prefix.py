@@ -231,9 +231,10 @@ def _identity(op: Operator, value: Any) -> Any:
     """The identity of op as such a value; None where there is none."""
     if not (isinstance(op, np.ufunc) and elementwise(op)) or op.identity is None:
         return None
-    if is_array(value) and value.dtype.names is None and value.dtype.kind not in "US":
-        # -1, of np.bitwise_and, is all bits of an unsigned number too.
-        return np.broadcast_to(np.array(op.identity).astype(value.dtype), value.shape).copy()
-    if is_number(value):
-        return np.array(op.identity).astype(np.asarray(value).dtype)[()]
-    return None
+    if not is_number(value) and not (is_array(value) and value.dtype.kind not in "USV"):
+        return None
+    given = np.asarray(value)
+    # That of np.logaddexp is no integer; -1, of np.bitwise_and, is all bits of an unsigned number too.
+    dtype = np.result_type(given.dtype, op.identity) if isinstance(op.identity, float) else given.dtype
+    identity = np.array(op.identity).astype(dtype)
+    return np.broadcast_to(identity, given.shape).copy() if is_array(value) else identity[()]

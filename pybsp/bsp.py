@@ -739,15 +739,18 @@ class BSP:
             >>> ledger[0].work, ledger[0].charged, ledger.kinds
             (2500.0, 7.0, {0: {'sort': 500.0}})
         """
-        if not isinstance(flops, (int, float, np.integer, np.floating)) or not 0 <= flops <= _MOST:
+        amount: Any = flops
+        if isinstance(amount, (np.integer, np.floating)):
+            amount = float(amount)  # sums of few bits would stay so, and may be infinite
+        if not isinstance(amount, (int, float)) or not 0 <= amount <= _MOST:
             raise UsageError(
                 f"bsp.work: argument flops: expected a number of at least 0, and at most {_MOST:g}, got {flops!r:.60}"
             )
         if kind is not None and not (isinstance(kind, str) and kind == ""):
             if not is_kind(kind):
                 raise UsageError(f'bsp.work: argument kind: expected a text, as "sort", got {kind!r:.60}')
-            self._account.log.note_kind(kind, float(flops))
-        self._account.work += flops
+            self._account.log.note_kind(kind, float(amount))
+        self._account.work += amount
 
     def time(self) -> float:
         """Seconds since the program began; virtual on virtual processors.

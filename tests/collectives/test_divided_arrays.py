@@ -127,6 +127,8 @@ def test_the_sums_of_arrays_without_axes_go_on_as_arrays(dtype: str) -> None:
         (np.multiply, np.float32(3), np.float32(1)),
         (np.bitwise_and, np.array([1, 2], np.uint8), np.array([255, 255], np.uint8)),
         (np.logical_and, True, np.bool_(True)),
+        (np.logaddexp, 3, np.float64(-np.inf)),
+        (np.logaddexp, np.array([1, 2]), np.array([-np.inf, -np.inf])),
         (np.maximum, 3, None),
         (max, 3, None),
         (np.add, "a", None),

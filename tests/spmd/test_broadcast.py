@@ -71,6 +71,31 @@ def test_every_kind_of_value_arrives(spmd: Spmd, kind: str) -> None:
     assert spmd(main) == [[plain(value_of(kind, 6, 1))] * len(CALLS)] * spmd.p
 
 
+def test_arrays_of_items_without_bytes_arrive(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        found = []
+        for dtype in ("V0", np.dtype([]), [("rows", "f8", (0, 2))]):
+            like = np.zeros((2, 3), dtype)
+            value = like if bsp.pid == bsp.p - 1 else None
+            results = [call(bsp, value, bsp.p - 1) for call in CALLS.values()]
+            results.append(broadcast(bsp, value, bsp.p - 1, like=like))
+            found += [(result.shape, result.dtype == like.dtype) for result in results]
+        return found
+
+    assert spmd(main) == [[((2, 3), True)] * (3 * (len(CALLS) + 1))] * spmd.p
+
+
+def test_a_dtype_of_another_package_arrives(spmd: Spmd) -> None:
+    rational = pytest.importorskip("numpy._core._rational_tests").rational  # as bfloat16 of ml_dtypes is one
+
+    def main(bsp: pybsp.BSP) -> Any:
+        value = np.arange(6).astype(rational) if bsp.pid == 0 else None
+        results = [call(bsp, value, 0) for call in CALLS.values()]
+        return [result.dtype == np.dtype(rational) and result.tolist() == list(range(6)) for result in results]
+
+    assert spmd(main) == [[True] * len(CALLS)] * spmd.p
+
+
 def test_a_read_only_root_array_arrives_writable(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         value = np.arange(20)

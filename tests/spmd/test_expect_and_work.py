@@ -104,6 +104,16 @@ def test_work_that_is_no_number_of_at_least_0_is_an_error(bsp: pybsp.BSP, flops:
     assert bsp.ledger[0].work == 0
 
 
+@on_processors
+@pytest.mark.filterwarnings("error")
+def test_work_of_numbers_of_few_bits_is_summed_in_64(bsp: pybsp.BSP) -> None:
+    charged: list[Any] = [np.float32(2**24), np.float32(1), np.float16(60000), np.float16(60000), np.int8(100), 1]
+    for flops in charged:
+        bsp.work(flops)
+    bsp.sync()
+    assert bsp.ledger[0].work == 2**24 + 120_102
+
+
 def test_work_of_a_kind_goes_by_the_machines_rate_of_it(spmd: Spmd) -> None:
     machine = pybsp.BSPMachine(p=spmd.p, g=1e-9, l=1e-6, r=1e6, rates=(("sort", 1e5), ("dot", 2e6)))
 
