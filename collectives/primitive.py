@@ -77,6 +77,7 @@ class Primitive(Protocol[Arguments, Result_co, CostArguments, PlanArguments]):
 _NUMBERS = frozenset({bool, int, float, complex})
 NOT_SMALL: Final = object()  # instead of a result: it is to ride
 REMEMBERED = 256  # prepared calls of a processor
+FEW = 8  # functions of one code that they are of: those that are made for each call hold what their closures do
 
 
 def primitive(
@@ -286,8 +287,23 @@ def remember(bsp: Processors, key: Any, prepared: Result) -> Result:
     """Keep what a call is made of that depends on its arguments alone, and need not be worked out again."""
     if len(bsp.prepared) >= REMEMBERED:
         bsp.prepared.clear()
+    function, code = _function(key)
+    if code is not None:
+        alike = {other: one for other in bsp.prepared if (one := _function(other))[1] is code}
+        if len({id(other) for other, _ in alike.values() if other is not function}) >= FEW:
+            for other in alike:
+                del bsp.prepared[other]
     bsp.prepared[key] = prepared
     return prepared
+
+
+def _function(key: Any) -> tuple[Any, Any]:
+    """The function among the arguments of a prepared call, and its code; None where there is none."""
+    for part in key:
+        code = getattr(getattr(part, "func", part), "__code__", None)  # func: of a functools.partial
+        if code is not None:
+            return part, code
+    return None, None
 
 
 # -- arguments ----------------------------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ from ..shown import Shown, Turn
 from .plan import Step
 from .primitive import (
     NOT_SMALL,
-    REMEMBERED,
     Fold,
     Operator,
     Order,
@@ -38,6 +37,7 @@ from .primitive import (
     of_python,
     own_result,
     placed,
+    remember,
 )
 from .record_layouts import ARRAY, FLOAT, FLOAT64, FLOATS, HEAD, INT, INT_END, INTS, NOTHING, NUMBERS, Array, read, show
 
@@ -325,11 +325,11 @@ def climb(
     else:
         return NOT_SMALL
     try:
-        found = bsp.prepared[key]
-    except KeyError:
-        found = bsp.prepared[key] = _prepared(bsp, shown, name, value, op, order, degree, prepare, root)
+        found = bsp.prepared.get(key)
     except TypeError:  # an op, or a wrong argument, that cannot be hashed
         return NOT_SMALL
+    if found is None:
+        found = remember(bsp, key, _prepared(bsp, shown, name, value, op, order, degree, prepare, root))
     if found is NOT_SMALL:
         return found
     if out is not None:
@@ -361,8 +361,6 @@ def _prepared(
     prepare: Prepare,
     root: int,
 ) -> Any:
-    if len(bsp.prepared) >= REMEMBERED:
-        bsp.prepared.clear()
     call = prepare(bsp, value, op, order, degree, root)
     if call is None or not keeps_form(op, value, call):
         return NOT_SMALL

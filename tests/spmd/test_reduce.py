@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -200,3 +202,35 @@ def test_algorithms_that_differ_are_an_error_on_all(spmd: Spmd) -> None:
 
     for call in (reduce, allreduce):
         assert all("argument" in str(error) for error in spmd.errors(main, call))
+
+
+def test_a_wrong_operator_is_all_that_is_wrong(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        with pytest.raises(pybsp.UsageError, match="argument op: expected an associative function") as raised:
+            allreduce(bsp, 1.0, np.sqrt)
+        return raised.value.__context__
+
+    assert spmd(main) == [None] * spmd.p
+
+
+@pytest.mark.parametrize("value", [1, 1.0, np.zeros(5), np.zeros(3000)], ids=["int", "float", "short", "long"])
+def test_what_operators_hold_that_are_made_for_each_call_is_given_back(spmd: Spmd, value: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        def call(wrap: Any) -> weakref.ref[Any]:
+            weights = np.ones(5)
+
+            def op(a: Any, b: Any) -> Any:
+                return a + b * weights[0]
+
+            allreduce(bsp, value, wrap(op))
+            reduce(bsp, value, wrap(op))
+            ticket = allreduce.start(bsp, value, wrap(op))
+            bsp.sync()
+            ticket.finish()
+            return weakref.ref(weights)
+
+        refs = [call(wrap) for wrap in (lambda op: op, functools.partial) for _ in range(20)]
+        gc.collect()
+        return sum(one() is not None for one in refs)
+
+    assert max(spmd(main)) <= 8
