@@ -33,7 +33,7 @@ from .primitive import (
     processor,
     sources,
 )
-from .record_layouts import Array
+from .record_layouts import Array, is_described
 from .riding import MOST, spread_again
 from .riding import spread as spread_riding
 from .small_spreads import spread
@@ -174,7 +174,7 @@ def _pipes(
         and algorithm is None
         and like is None
         and is_array(value)
-        and value.dtype.kind in "biufc"
+        and is_described(value)
         and _flat(bsp, (value.nbytes + 7) >> 3, True)
     )
 

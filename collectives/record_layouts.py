@@ -32,8 +32,14 @@ INT_END = 1 << 63
 Array = NDArray[Any]
 
 
+def is_described(array: Array) -> bool:
+    """Whether `describe` says all of an array: not of structures, and types of other packages."""
+    dtype = array.dtype
+    return dtype.kind in "biufcmMSU" and dtype.itemsize > 0 and array.ndim < len(FORMS) and len(dtype.str) <= AXES
+
+
 def describe(array: Array) -> bytes:
-    """What describes an array of less axes than there are `FORMS`."""
+    """What describes an array."""
     return FORMS[array.ndim].pack(array.dtype.str.encode(), array.ndim, *array.shape)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..log import pack_counts
-from ..shown import Counts, Shown
+from ..shown import NOT_SHOWN, Counts, Shown
 from .record_layouts import (
     ALIGN,
     BYTES,
@@ -21,7 +21,6 @@ from .record_layouts import (
     DESCRIPTION,
     FLOAT,
     FLOATS,
-    FORMS,
     HEAD,
     KIND_BITS,
     KIND_MASK,
@@ -30,6 +29,7 @@ from .record_layouts import (
     SHAPES,
     Array,
     describe,
+    is_described,
     read,
     read_description,
     write_number,
@@ -61,6 +61,7 @@ class ShownValues:
     """
 
     def __init__(self, shown: Shown, dests: list[int], sources: list[int], table: bool) -> None:
+        self._shown = shown
         self._parts, self._mine, self._own, self.most = shown.parts, shown.mine, shown.pid, shown.most
         self._dests, self._sources = dests, sources
         self._out, self._in = float(len(dests)), float(len(sources))
@@ -118,12 +119,37 @@ class ShownValues:
                 words = float((len(text) + 7) >> 3)
         return words, size
 
+    def show(self, name: str, label: float, sign: int, payload: Any) -> list[Any]:
+        """End a superstep in which each destination, if there are any, gets this, which is sent where it has no room.
+
+        Args:
+            name, label, sign: as of `Shown.hear`.
+            payload: as `packed` made it.
+
+        Returns:
+            What the sources have, in order; arrays are read-only views, until the next sync.
+        """
+        shown, number = self._shown, len(self._dests)
+        at = shown.places[shown.parity()]
+        words = self.write(at, sign, payload, self.most)[0] * number if number else 0.0
+        if words < 0.0:
+            sends = [(dest, payload) for dest in self._dests]
+            return shown.trade(name, label, sign, at, sends, self._sources, self.read)
+        if not number:
+            self.write_nothing(at, sign)
+        self.words = words
+        found = shown.hear(name, label, sign, at, self.read_all)
+        if found is NOT_SHOWN:
+            return shown.swap(name, sign, at, (int(words), number), self._sources, self.read)
+        came: list[Any] = found
+        return came
+
     def _form(self, array: Array, at: int, room: int) -> _Form:
         """How an array like this one is written there, from now on."""
         if len(self._written) >= SHAPES:
             self._written.clear()
         nbytes, form = array.nbytes, _UNFIT
-        if array.dtype.kind in "biufc" and array.ndim < len(FORMS):
+        if is_described(array):
             text = describe(array)
             begin = HEAD.size + len(text)
             if begin + nbytes <= room:

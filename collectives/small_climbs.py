@@ -1,7 +1,7 @@
 """Small values that climb trees, where all processors meet on one board: each shows its own, and reads those that its
 plan names.
 
-Arrays that have no room there are sent.
+What has no room there is sent.
 
 What depends on the arguments alone is worked out once and kept with the processor (`BSP.prepared`): the signature of
 the call, whom this processor hears from in each superstep of the plan, what it counts. The results are those of the
@@ -31,15 +31,20 @@ from .primitive import (
     alone,
     applied,
     checked_out,
+    descriptor,
     elementwise,
     in_turn,
     is_number,
     of_python,
     own_result,
+    packed,
     placed,
     remember,
+    taken,
+    unpacked,
 )
 from .record_layouts import ARRAY, FLOAT, FLOAT64, FLOATS, HEAD, INT, INT_END, INTS, NOTHING, NUMBERS, Array, read, show
+from .shown_values import ShownValues
 
 
 def larger(a: float, b: float) -> float:
@@ -249,6 +254,33 @@ def climb_of_long_arrays(shown: Shown, name: str, op: Operator, call: PreparedCl
     return climb
 
 
+def climb_of_values(shown: Shown, name: str, op: Operator, call: PreparedClimb) -> Climb:
+    """The same by all others: objects, arrays without axes or items, and those whose dtypes records do not describe."""
+    agreed = {key: str(one) for key, one in call.agreed.items()}
+    base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, call.fold, call.words
+    scheme = [(dests, sources, ShownValues(shown, dests, sources, False)) for dests, sources, _, _ in call.scheme(pid)]
+
+    def climb(value: Any, _: Array | None = None) -> Any:
+        own = taken(value, name)  # what raises does so before anything begins
+        if not shown.ready or (sign := shown.begin(name, agreed, base)) < 0:
+            return NOT_SMALL
+        value, flat = own, isinstance(own, np.ndarray) and not own.ndim
+        for dests, sources, records in scheme:
+            came = records.show(name, label, sign, packed(value, name) if dests else None)
+            sign += OF_SUPERSTEP
+            if came:
+                own = value.view() if isinstance(value, np.ndarray) else value
+                if own is not value:
+                    own.flags.writeable = False  # an op that works in place would change the caller's
+                parts = sorted([(pid, own), *zip(sources, map(unpacked, came), strict=True)], key=first)
+                value = applied(name, pid, fold, parts, op)
+                value = own_result(np.array(value) if flat and isinstance(value, np.generic) else value)
+                shown.work(words * len(came))
+        return alone(op, value)
+
+    return climb
+
+
 first = operator.itemgetter(0)
 
 
@@ -315,15 +347,12 @@ def climb(
         degree = of_python(degree)
     if shown is None or (degree is not None and type(degree) is not int):
         return NOT_SMALL
-    if type(value) is np.ndarray:
-        dtype = value.dtype
-        if not value.nbytes or value.ndim == 0 or dtype.kind not in "biufc":
-            return NOT_SMALL
-        key: Any = (name, op, order, degree, root, dtype, value.shape)
+    if has_record(value):
+        key: Any = (name, op, order, degree, root, value.dtype, value.shape)
     elif type(value) in NUMBERS or is_number(value):
         key = (name, op, order, degree, root)
     else:
-        return NOT_SMALL
+        key = (name, op, order, degree, root, descriptor(value).kind)
     try:
         found = bsp.prepared.get(key)
     except TypeError:  # an op, or a wrong argument, that cannot be hashed
@@ -338,6 +367,11 @@ def climb(
         return result if result is NOT_SMALL else placed(name, result, out)
     result = found(value)
     return result.copy() if result is value and type(value) is np.ndarray else result
+
+
+def has_record(value: Any) -> bool:
+    """Whether it is an array that lies in a record as it is, with all that the call's signature says of it."""
+    return bool(type(value) is np.ndarray and value.nbytes and value.ndim and value.dtype.kind in "biufc")
 
 
 def keeps_form(op: Operator, value: Any, call: PreparedClimb) -> bool:
@@ -362,7 +396,11 @@ def _prepared(
     root: int,
 ) -> Any:
     call = prepare(bsp, value, op, order, degree, root)
-    if call is None or not keeps_form(op, value, call):
+    if call is None:
+        return NOT_SMALL
+    if not has_record(value) and not is_number(value):
+        return climb_of_values(shown, name, op, call)
+    if not keeps_form(op, value, call):
         return NOT_SMALL
     if shown.on_group and len(call.steps) > 1:  # other groups may have shorter plans
         return NOT_SMALL

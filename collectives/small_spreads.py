@@ -21,7 +21,6 @@ from .record_layouts import (
     DESCRIPTION,
     FLOAT,
     FLOATS,
-    FORMS,
     HEAD,
     KIND_BITS,
     KIND_MASK,
@@ -33,6 +32,7 @@ from .record_layouts import (
     SHAPES,
     Array,
     describe,
+    is_described,
     read,
     read_description,
     show,
@@ -133,7 +133,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
 
     def described(value: Array) -> tuple[bytes, None, Counts] | bytes | None:
         size = value.nbytes
-        if value.dtype.kind not in "biufc" or not size or value.ndim >= len(FORMS):
+        if not size or not is_described(value):
             return None
         words, text = (size + 7) >> 3, describe(value)
         if not flat(words, True):

@@ -353,12 +353,20 @@ def main(bsp):
         collectives.broadcast(bsp, small)
         collectives.allgather(bsp, small)
         bsp.sync()  # the program's own supersteps are none
+    dates = small.astype("M8[s]")
+    with bsp.label("small, no numbers"):
+        collectives.allreduce(bsp, (1.0, bsp.pid), min)
+        collectives.reduce(bsp, np.array(1.0), np.add)
+        collectives.prefix(bsp, dates, np.maximum)
+        collectives.broadcast(bsp, dates)
+        collectives.allgather(bsp, dates.astype("U19"))
     with bsp.label("large"):
         collectives.allreduce(bsp, big, np.add, degree=2)
         collectives.broadcast(bsp, big, degree=2)
         collectives.allgather(bsp, big)
     with bsp.label("through a pipe"):
         collectives.broadcast(bsp, value=big)
+        collectives.broadcast(bsp, value=big.astype("M8[s]"))
         bsp.sync()
     with bsp.label("no array"):
         collectives.broadcast(bsp, "x" * 300_000)
@@ -394,6 +402,7 @@ def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_p
     assert ways_of(list(virtual)) == on_ranks
     assert ("small", ("record",), ()) in on_ranks
     assert ("through a pipe", ("record",), ()) in on_ranks
+    assert ("small, no numbers", ("record",), ()) in on_ranks
     assert ("large", ("collective",), ()) in on_ranks
     (apart,) = (run.ledger for run in _runs([str(source)], 2, dataclasses.replace(here, hosts=("a", "b"))))
     assert not any("record" in ways for _, ways, _ in ways_of(list(apart)))

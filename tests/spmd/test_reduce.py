@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import gc
+import hashlib
+import operator
 import weakref
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 
 import pybsp
-from pybsp.collectives import allreduce, reduce
+from pybsp.collectives import allreduce, prefix, reduce
 from tests.conftest import Spmd
 
 from ..costs import MACHINES, charged, counted, machine
@@ -234,3 +236,38 @@ def test_what_operators_hold_that_are_made_for_each_call_is_given_back(spmd: Spm
         return sum(one() is not None for one in refs)
 
     assert max(spmd(main)) <= 8
+
+
+def test_values_that_are_short_on_some_processors_and_long_on_others_are_combined(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        text = chr(97 + bsp.pid) * (300_000 if bsp.pid % 2 else 3)  # more than a record has room for, or less
+        results = [
+            allreduce(bsp, text, operator.add),
+            allreduce(bsp, text, operator.add, degree=2),
+            reduce(bsp, text, operator.add, bsp.p - 1),
+            prefix(bsp, text, operator.add),
+        ]
+        return [None if result is None else hash_of(result) for result in results]
+
+    texts = [chr(97 + pid) * (300_000 if pid % 2 else 3) for pid in range(spmd.p)]
+    whole = hash_of("".join(texts))
+    for pid, results in enumerate(spmd(main)):
+        last = whole if pid == spmd.p - 1 else None
+        assert results == [whole, whole, last, hash_of("".join(texts[: pid + 1]))]
+
+
+def hash_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_an_array_without_axes_stays_one_whatever_the_operator_makes(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        value = np.array(bsp.pid + 1.0)
+        results = [allreduce(bsp, value, op) for op in (np.add, operator.add, lambda a, b: float(a + b))]
+        total = results[0].copy()
+        results[0] += 1
+        return [type(result) for result in results], total == allreduce(bsp, value, np.add), value.item()
+
+    last = float if spmd.p > 1 else np.ndarray
+    for pid, found in enumerate(spmd(main)):
+        assert found == ([np.ndarray, np.ndarray, last], True, pid + 1.0)
