@@ -173,6 +173,8 @@ class Mail:
             offset = out.append(np.frombuffer(view, np.uint8) if size and view.c_contiguous else view.tobytes())
             out.records.append((sign * BUFFER, tag, size, offset, view.format, view.shape))
             out.words += words_of(size)
+        elif kind is np.memmap:  # an array whose pickle says no more, and is copied three times
+            self._send_array(out, sign, tag, payload.view(np.ndarray))
         else:
             self._send_object(out, sign, tag, payload)
 

@@ -7,6 +7,7 @@ import ctypes
 import datetime
 import pickle
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -367,6 +368,18 @@ def test_any_picklable_object_arrives_equal_and_of_the_same_type(spmd: Spmd, pay
         return plain(around(bsp, payload).payload)
 
     assert spmd(main) == [plain(payload)] * spmd.p
+
+
+def test_an_array_that_lies_in_a_file_arrives_as_any_array(spmd: Spmd, tmp_path: Path) -> None:
+    np.save(tmp_path / "array.npy", np.arange(60).reshape(6, 10))
+
+    def main(bsp: pybsp.BSP) -> Any:
+        lying = np.load(tmp_path / "array.npy", mmap_mode="r")
+        payload = around(bsp, lying[1:3, ::2], "tag").payload
+        return type(payload), payload.tolist(), bsp.ledger[0].M
+
+    words = 10 * (spmd.p if spmd.p > 1 else 0)
+    assert spmd(main) == [(np.ndarray, [[10, 12, 14, 16, 18], [20, 22, 24, 26, 28]], words)] * spmd.p
 
 
 def test_arrays_within_objects_travel_out_of_band_and_are_read_only(spmd: Spmd) -> None:
