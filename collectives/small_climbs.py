@@ -261,8 +261,10 @@ def climb_of_values(shown: Shown, name: str, op: Operator, call: PreparedClimb) 
     scheme = [(dests, sources, ShownValues(shown, dests, sources, False)) for dests, sources, _, _ in call.scheme(pid)]
 
     def climb(value: Any, _: Array | None = None) -> Any:
+        if not shown.ready:
+            return NOT_SMALL
         own = taken(value, name)  # what raises does so before anything begins
-        if not shown.ready or (sign := shown.begin(name, agreed, base)) < 0:
+        if (sign := shown.begin(name, agreed, base)) < 0:
             return NOT_SMALL
         value, flat = own, isinstance(own, np.ndarray) and not own.ndim
         for dests, sources, records in scheme:
