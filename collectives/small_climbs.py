@@ -230,6 +230,7 @@ def climb_of_long_arrays(shown: Shown, name: str, op: Operator, call: PreparedCl
     two = elementwise(op) and fold is in_turn and len(scheme) == 1 and len(scheme[0][1]) == 1
     ufunc: Any = op
     result_dtype = ufunc.resolve_dtypes((like.dtype, like.dtype, None))[2] if two else None
+    shape = like.shape  # no more of the array, which would stay with the call
 
     def climb(value: Any, out: Array | None = None) -> Any:
         if not shown.ready or (sign := shown.begin(name, agreed, base)) < 0:
@@ -241,7 +242,7 @@ def climb_of_long_arrays(shown: Shown, name: str, op: Operator, call: PreparedCl
             if two and came:
                 (other,) = came
                 a, b = (other, value) if sources[0] < pid else (value, other)
-                into = out if out is not None and out.dtype == result_dtype and out.shape == like.shape else None
+                into = out if out is not None and out.dtype == result_dtype and out.shape == shape else None
                 value = applied(name, pid, partial(ufunc, out=into), a, b)
             elif came:
                 own = value.view()

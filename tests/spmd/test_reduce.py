@@ -271,3 +271,26 @@ def test_an_array_without_axes_stays_one_whatever_the_operator_makes(spmd: Spmd)
     last = float if spmd.p > 1 else np.ndarray
     for pid, found in enumerate(spmd(main)):
         assert found == ([np.ndarray, np.ndarray, last], True, pid + 1.0)
+
+
+@pytest.mark.parametrize("n", [10, 3000, 40_000])
+def test_arguments_are_given_back(spmd: Spmd, n: int) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        calls: list[Any] = [
+            lambda value: allreduce(bsp, value, np.add),
+            lambda value: allreduce(bsp, value, lambda a, b: a + b, order="fixed"),
+            lambda value: reduce(bsp, value, np.add),
+            lambda value: prefix(bsp, value, np.maximum),
+        ]
+        left = []
+        for call in calls:
+            value = np.ones(n)
+            left.append(weakref.ref(value))
+            call(value)
+            del value
+        bsp.sync()
+        bsp.sync()
+        gc.collect()
+        return [one() is not None for one in left]
+
+    assert spmd(main) == [[False] * 4] * spmd.p
