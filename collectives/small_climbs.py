@@ -18,10 +18,11 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ..bsp import BSP
+from ..chunk import pack_counts
 from ..group_shown import GroupShown
-from ..log import pack_counts
 from ..rides import OF_SUPERSTEP
 from ..shown import Shown, Turn
+from ..ways import BY_RECORD
 from .plan import Step
 from .primitive import (
     NOT_SMALL,
@@ -87,7 +88,7 @@ class PreparedClimb(NamedTuple):
         for step in self.steps:
             dests, sources = [dest for dest, _, _ in step.sends(pid)], [source for source, _, _ in step.receives(pid)]
             out, into = len(dests), len(sources)
-            counts = pack_counts(self.words * out, self.words * into, out, into)
+            counts = pack_counts(self.words * out, self.words * into, out, into, BY_RECORD)
             found.append((dests, sources, sorted([*sources, pid]), counts))
         return found
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .account import Counted
+from .chunk import Counted
 from .errors import UsageError
 from .indices import restore, store
 from .outgoing import Outgoing, words_of

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .account import Counted
+from .chunk import Counted, pack_counts
 from .group_rides import Numbering, group_signature
-from .log import pack_counts
 from .rides import Supersteps
 from .shown import Counts, Shown
 from .transport import Arrival
 from .transport.media.near import Near
+from .ways import BY_RECORD
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
@@ -39,7 +39,7 @@ class GroupShown(Shown):
         self._calls = engine.rides.group_calls.on(members)
         self._more = False  # whether other groups go on after the superstep that has ended last
         if not self.others and not group.singles:
-            self.idle = [([], [], [0], pack_counts(0, 0, 0, 0))]
+            self.idle = [([], [], [0], pack_counts(0, 0, 0, 0, BY_RECORD))]
 
     @classmethod
     def on(cls, engine: SuperstepEngine, group: Numbering) -> GroupShown | None:

@@ -369,18 +369,16 @@ def _buffer(payload: Any) -> memoryview | None:
 
 def _nbytes(descriptors: Any) -> int:
     if type(descriptors) is bytes:
-        return sum(8 * size if kind == NUMBERS else size for kind, _, size, _, _ in wire.packed_records(descriptors))
+        return sum(size for _, _, size, _, _ in wire.packed_records(descriptors))
     special = {NUMBERS: lambda record: 8 * len(record[3]), PACKED: lambda record: _nbytes(record[3])}
     return sum(special[record[0]](record) if record[0] in special else record[2] for record in descriptors)
 
 
 def _unpack_packed(source: int, mail: bytes, messages: list[Message]) -> None:
     """Add the messages of packed mail, which come from there: the twin of the compiled one."""
-    for kind, code, size, shape, at in wire.packed_records(mail):
-        if kind == NUMBERS:
-            messages += [Message(source, None, number) for number in np.frombuffer(mail, code, size, at).tolist()]
-        else:
-            messages.append(Message(source, None, np.ndarray(shape, code, mail, at)))
+    for kind, code, _, shape, at in wire.packed_records(mail):
+        array = np.ndarray(shape, code, mail, at)
+        messages.append(Message(source, None, array.item() if kind == wire.NUMBER_KIND else array))
 
 
 if core is None:

@@ -17,8 +17,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
 
-from .account import Counted
 from .agreement import Called
+from .chunk import Counted
 from .errors import TicketError, UsageError, describe
 from .mail import Inbox, Mail, Message, unpack
 from .notes import Notes
@@ -374,7 +374,7 @@ class Rides(Participant):
 
     def work(self, flops: float) -> None:
         """`BSP.work`."""
-        self._engine.account.work += flops
+        self._engine.account.log.work += flops
 
     def count(self, name: str, words: int) -> None:
         """A function sends so many words to others with this superstep.

@@ -64,7 +64,7 @@ def test_the_page_has_the_bits_of_words() -> None:
 def test_the_page_has_the_bits_of_packed_mail() -> None:
     packed = rows("Packed mail")
     assert packed["1"] == [
-        f"{wire.PACKED} in bits 0 to {wire.CHAR_SHIFT - 1}; from bit {wire.CHAR_SHIFT} on where the last record begins"
+        f"{wire.PACKED} in bits 0 to {wire.CHAR_SHIFT - 1}; from bit {wire.CHAR_SHIFT} on how many numbers there are"
     ]
     assert wire.PACKED_HEADER == wire.WORD * (1 + 2)
     assert list(packed)[-4:] == [
@@ -73,7 +73,7 @@ def test_the_page_has_the_bits_of_packed_mail() -> None:
         f"{wire.NDIM_SHIFT} to {wire.NDIM_SHIFT + 7}",
         f"{wire.SIZE_SHIFT} to 62",
     ]
-    assert packed[list(packed)[-4]] == [f"{wire.ARRAY_KIND}: an array; {wire.NUMBERS_KIND}: numbers"]
+    assert packed[list(packed)[-4]] == [f"{wire.ARRAY_KIND}: an array; {wire.NUMBER_KIND}: a number"]
 
 
 def test_the_page_has_the_words_of_a_plain_section() -> None:

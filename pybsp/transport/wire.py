@@ -286,18 +286,18 @@ source = itemgetter(0)  # of what has arrived
 # What small arrays and single numbers without tags are sent as, by pybsp/core.c: made as the program sends, and read as
 # it reads. It is the descriptors of a section of mail without data, and alone on a board it is the manifest.
 #
-#   word            PACKED in bits 0 to 7; from bit 8 on where the last record begins, in bytes
+#   word            PACKED in bits 0 to 7; from bit 8 on how many numbers there are
 #   2 words         words and messages, as of a section
-#   records         1 word       bits  0 to  7   ARRAY_KIND or NUMBERS_KIND
+#   records         1 word       bits  0 to  7   ARRAY_KIND, or NUMBER_KIND: a number of Python
 #                                      8 to 15   the type's character, as numpy and struct have it
 #                                     16 to 23   axes
-#                                     32 to 62   bytes of the array, or how many numbers
+#                                     32 to 62   bytes
 #                   words        the array's shape
 #                   content      padded to words
 
 PACKED = 1
 PACKED_HEADER = 3 * WORD
-ARRAY_KIND, NUMBERS_KIND = 7, 8
+ARRAY_KIND, NUMBER_KIND = 7, 8
 CHAR_SHIFT, NDIM_SHIFT, SIZE_SHIFT = 8, 16, 32
 
 
@@ -308,7 +308,7 @@ def packed_section(mail: bytes | bytearray | memoryview) -> Section:
 
 
 def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tuple[int, ...], int]]:
-    """The records of packed mail: kind, character, bytes or numbers, shape, and where the content begins."""
+    """The records of packed mail: kind, character, bytes, shape, and where the content begins."""
     at = PACKED_HEADER
     while at < len(mail):
         (word,) = unpack_from("q", mail, at)
@@ -316,7 +316,7 @@ def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tup
         shape = unpack_from(f"{axes}q", mail, at + WORD)
         at += WORD * (1 + axes)
         yield kind, chr(word >> CHAR_SHIFT & 255), size, shape, at
-        at += WORD * size if kind == NUMBERS_KIND else size + WORD - 1 & -WORD
+        at += size + WORD - 1 & -WORD
 
 
 # -- a plain section --------------------------------------------------------------------------------------------------
