@@ -156,7 +156,7 @@ def _by_records(
             found = applied(name, pid, fold, [*came[:place], (pid, own), *came[place:]], op)
         else:
             found = applied(name, pid, op, own, own) if elementwise(op) else own
-        shown.work(len(came) * words)
+        shown.log.work += len(came) * words
         return cast("NDArray[Any]", own_result(found))
 
     return exchange

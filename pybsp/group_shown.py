@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .chunk import Counted, pack_counts
 from .group_rides import Numbering, group_signature
 from .rides import Supersteps
-from .shown import Counts, Shown
+from .shown import Begin, Counts, Shown
 from .transport import Arrival
 from .transport.media.near import Near
 from .ways import BY_RECORD
@@ -52,7 +52,11 @@ class GroupShown(Shown):
     def signature(self, name: str, arguments: dict[str, str]) -> int:
         return group_signature(self._group.members, name, arguments)
 
-    def begin(self, name: str, arguments: dict[str, str], of_call: int) -> int:
+    @property
+    def begin(self) -> Begin:
+        return self._begin
+
+    def _begin(self, name: str, arguments: dict[str, str], of_call: int) -> int:
         engine = self._engine
         if engine.registrations.declared or not engine.gate.limit:
             return -1

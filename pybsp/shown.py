@@ -28,6 +28,7 @@ from .transport.wire import BY_MESSAGE
 from .ways import BY_COLLECTIVE, BY_RECORD
 
 if TYPE_CHECKING:
+    from .log import Log
     from .superstep import SuperstepEngine
 
 Result = TypeVar("Result")
@@ -42,6 +43,7 @@ Counts = bytes  # words out and in, messages out and in, as `chunk.pack_counts` 
 # counts.
 Turn = tuple[list[int], list[int], list[int], Counts]
 Came = tuple[Arrival, float, Counted]  # instead of a record: seconds of computing before it, what this processor sent
+Begin = Callable[[str, dict[str, str], int], int]
 Read = Callable[[int, int], tuple[Any, float]]  # of a processor's record, where it begins
 
 
@@ -146,20 +148,15 @@ class Shown:
         """That of the next superstep."""
         return self._board.number + 1 & 1
 
-    def begin(self, name: str, arguments: dict[str, str], of_call: int) -> int:
-        """A call begins: see `Rides.begin`.
+    @property
+    def begin(self) -> Begin:
+        """What begins a call: see `Rides.begin_shown`."""
+        return self._engine.rides.begin_shown
 
-        Returns:
-            The signature of its first superstep; -1 where all processors have something else to say with it.
-        """
-        engine = self._engine
-        if engine.registrations.declared or not engine.gate.limit:
-            return -1
-        return engine.rides.begin(name, arguments, of_call)
-
-    def work(self, flops: float) -> None:
-        """`BSP.work`."""
-        self._engine.account.log.work += flops
+    @property
+    def log(self) -> Log:
+        """The engine's: what is charged to `work` there is as by `BSP.work`."""
+        return self._engine.account.log
 
     @property
     def traced(self) -> bool:

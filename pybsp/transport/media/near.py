@@ -169,9 +169,9 @@ class Near(MPITransport):
                 return self._complete(kind, None, parcels, None)
             if self.board.show(kind, log, label, counts):
                 return None
-            return self._receive(kind, None, {})
+            return self._receive(kind, None, _NONE)
         except BaseException as error:
-            return self.left(error, kind, None)
+            return self.left(error, kind)
 
     def _post(self, kind: int, note: object, parcels: Parcels, enter: Enter | None = None) -> None:
         flight = self._flight
