@@ -297,7 +297,7 @@ class SuperstepEngine:
         # queue is too, until it is forgotten. Where participants have little to send there is a shorter way than `end`.
         if self.participants or not self._fast or not self.gate.limit:
             near = self._near
-            if near is not None and self.gate.limit and not self.accesses.asking and self._sync_laid(near):
+            if near is not None and self.gate.limit and self._sync_laid(near):
                 return
             self.gate.check("bsp.sync")
             self.end(SYNC, None, _SYNCED)
@@ -311,18 +311,28 @@ class SuperstepEngine:
             near, account = self._near, self.account
             log = account.log
             if self._outgoing or self._puts:
-                if near is not None and not self._puts and self.tracer is None:
-                    exchanged = near.exchange_mail(SYNC, self._outgoing, log)
-                    if exchanged is not None:
-                        self._take_mail(*exchanged)
-                        return
-                parcels, sent = self.mail.pack(self.pid)
-                if self._puts:
-                    sent = self.accesses.pack_puts(parcels, sent)
-                if self.tracer is not None:
-                    self.tracer.count(parcels)
-                enter = clock()
-                arrival = self.route(SYNC, None, parcels, COUNTS)
+                texts: Texts = {}
+                if near is not None and self.tracer is None:
+                    if not self._puts:
+                        exchanged = near.exchange_mail(SYNC, self._outgoing, log)
+                        if exchanged is not None:
+                            self._take_mail(*exchanged)
+                            return
+                    elif not self._outgoing:
+                        texts = self.accesses.lay_puts()
+                if near is not None and texts:
+                    enter = clock()
+                    exchanged = near.exchange_mail(SYNC, texts)
+                    assert exchanged is not None  # there is room
+                    sent, arrival = (*exchanged[0][:3], BY_PUT), arrival_of(exchanged[1])
+                else:
+                    parcels, sent = self.mail.pack(self.pid)
+                    if self._puts:
+                        sent = self.accesses.pack_puts(parcels, sent)
+                    if self.tracer is not None:
+                        self.tracer.count(parcels)
+                    enter = clock()
+                    arrival = self.route(SYNC, None, parcels, COUNTS)
             elif near is not None:
                 quiet = near.meet(SYNC, log)
                 if quiet is None:
@@ -374,20 +384,17 @@ class SuperstepEngine:
                 one.laid()
             self.participants.clear()
             self.inbox = self._empty
+            reads = self.accesses.reads
+            kind = SYNC | FLAG_GETS if reads else SYNC
             enter = clock()
-            arrival: Arrival | tuple[tuple[int, Section], ...]
             counts = NOTHING
             if texts:
-                exchanged = near.exchange_mail(SYNC, texts)
+                exchanged = near.exchange_mail(kind, texts)
                 assert exchanged is not None  # there is room
-                counts, arrival = exchanged
+                counts, arrival = exchanged[0], arrival_of(exchanged[1])
             else:
-                arrival = self.route(SYNC, None, _NONE, COUNTS)
-            kinds = notes = None
-            if isinstance(arrival, Arrival):
-                kinds, notes, parcels, joined = arrival
-            else:
-                parcels, joined = parcels_of(arrival), NOT_JOINED
+                arrival = self.route(kind, None, _NONE, COUNTS)
+            kinds, notes, parcels, joined = arrival
             if own:
                 parcels = [*parcels, (self.pid, own)]
                 parcels.sort(key=source_of)
@@ -398,9 +405,14 @@ class SuperstepEngine:
             if kinds is not None:
                 self._take(arrival, SYNC, _SYNCED, enter - log.left, sent)
             else:
+                # Where this processor reads what others have, so do all others, without a word beside it.
+                read = self._answer(parcels) if reads else NOTHING
                 got = self._deliver(arrival) if parcels else NOTHING
                 if self.patterns.awaited:
                     self.patterns.complete()
+                if reads:
+                    sent = sent[0] + read[0], sent[1] + read[1], items, ways
+                    got = got[0] + read[2], got[1] + read[3], got[2], 0
                 log.note_own(0.0, enter, clock(), sent, got)
         except BaseException as error:
             self.agreement.leave(error)
@@ -951,6 +963,13 @@ class SuperstepEngine:
 def _agreed(counts: Counted) -> Counted:
     words, messages, items, ways = counts
     return words, messages, items, ways | AGREED
+
+
+def arrival_of(came: Arrival | tuple[tuple[int, Section], ...]) -> Arrival:
+    """What `Near.exchange_mail` brings, as an arrival."""
+    if isinstance(came, Arrival):
+        return came
+    return new_tuple(Arrival, (None, None, parcels_of(came), NOT_JOINED))
 
 
 def _count(parcels: Iterable[tuple[int, Parcel]], pid: int) -> Counted:

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import MAIL, NOTES, Parcel, Section, new_tuple
+from . import MAIL, NOTES, PUTS, READS, Parcel, Section, new_tuple
 from .memory import ALIGN, Bytes
 
 WORD = 8  # bytes
@@ -321,8 +321,8 @@ def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tup
 
 # -- a plain section --------------------------------------------------------------------------------------------------
 #
-# What a queue or a pattern has for one processor of the board, where it is all that goes there, and little: it is the
-# manifest. Its first byte is that of no pickle, and of no packed mail.
+# What a queue, a pattern, puts or gets have for one processor of the board, where it is all that goes there, and little:
+# it is the manifest. Its first byte is that of no pickle, and of no packed mail.
 #
 #   word            PLAIN
 #   2 words         words and messages that it counts
@@ -364,6 +364,46 @@ def plain_text(
         return bytearray().join((_plain_header(PLAIN, words, messages, stream, items, 0), *content))
     text = _described(descriptors)
     return bytearray().join((_plain_header(PLAIN, words, messages, stream, items, len(text)), text, *content))
+
+
+# The content of one of puts, where all are of items that lie together: of each 3 words, which are the number of its
+# array, the first item and the bytes of its values, and these, padded to words. Of what is read where it lies it is 2
+# words: words and messages.
+
+PUT_HEADER = 3 * WORD
+_put_words, _put_at = Struct("3q").pack, Struct("3q").unpack_from
+_PADDING = [bytes(-k % WORD) for k in range(WORD)]
+_read_words = Struct("2q").pack
+
+
+def plain_puts(puts: Sequence[tuple[int, int, bytes]], words: int) -> bytearray:
+    """The plain section of puts, which count so many words."""
+    content: list[bytes] = []
+    for number, start, data in puts:
+        size = len(data)
+        content += (_put_words(number, start, size), data, _PADDING[size % WORD])
+    return plain_text(PUTS, None, words, len(puts), len(puts), content)
+
+
+def read_puts(data: Bytes) -> Iterator[tuple[int, int, memoryview]]:
+    """The puts of such a section."""
+    text, at = data.data, 0  # numpy makes slices of an array in twice the time
+    while at < len(text):
+        number, start, size = _put_at(text, at)
+        at += PUT_HEADER
+        yield number, start, text[at : at + size]
+        at += size + -size % WORD
+
+
+def plain_reads(counts: Sequence[int]) -> bytearray:
+    """The plain section that says what is read where it lies."""
+    return plain_text(READS, None, 0, 0, 0, (_read_words(*counts),))
+
+
+def read_reads(data: Bytes) -> tuple[int, int]:
+    """Words and messages of such a section."""
+    words, messages = data.view(np.int64).tolist()
+    return words, messages
 
 
 def plain_section(text: bytes) -> tuple[int, Section]:

@@ -136,8 +136,9 @@ class Near(MPITransport):
             counts = board.post(kind, outgoing, log)
             if counts is None:
                 return None
-            sections = board.gather(kind, log)
-            if type(sections) is tuple and not self._flight.leaving:
+            leaving = self._flight.leaving
+            sections = board.gather(kind, None if leaving else log)
+            if type(sections) is tuple and not leaving:
                 return counts, sections
             return counts, self._gathered(kind, _NONE, sections)
         except BaseException as error:
