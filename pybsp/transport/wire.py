@@ -321,8 +321,8 @@ def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tup
 
 # -- a plain section --------------------------------------------------------------------------------------------------
 #
-# What a queue, a pattern, puts or gets have for one processor of the board, where it is all that goes there, and little:
-# it is the manifest. Its first byte is that of no pickle, and of no packed mail.
+# What a queue, a pattern, puts or gets have for one processor of the board, where it is all that goes there, and
+# little: it is the manifest. Its first byte is that of no pickle, and of no packed mail.
 #
 #   word            PLAIN
 #   2 words         words and messages that it counts
