@@ -32,7 +32,6 @@
 #define ALIGN 16
 
 #define PACKED 1
-#define PLAIN 2
 #define NOTED 3
 #define PACKED_MOST (1 << 16) /* bytes of all mail to a processor: */
 #define PACKED_SMALL (1 << 10) /* what is larger goes as records then; */
@@ -41,6 +40,7 @@
 #define PACKED_NUMBERS 16
 #define ARRAY_KIND 7
 #define NUMBER_KIND 8
+#define SCALAR_KIND 9
 #define CHAR_SHIFT 8
 #define NDIM_SHIFT 16
 #define SIZE_SHIFT 32
@@ -102,7 +102,7 @@ typedef struct {
 } Meeting;
 
 /* What `know` was told: numpy's, and the classes of a received message and of a section, which are tuples. */
-static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_type;
+static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_type, *scalar_type;
 static PyObject *dtypes[128]; /* by their character */
 static PyObject *name_tries;
 
@@ -117,6 +117,8 @@ static inline int64_t *status_of(Meeting *self, Py_ssize_t k)
 }
 
 static PyTypeObject chunk_type;
+#define HEAP Py_TPFLAGS_HEAPTYPE /* of a class made in Python */
+typedef PyObject *const *Args;
 
 /* -- the log ------------------------------------------------------------------------------------------------------- */
 
@@ -154,7 +156,7 @@ static int note_row(Chunk *log, double label, double leave, const double counts[
     return done ? 0 : -1;
 }
 
-static PyObject *note_counted(Chunk *self, PyObject *const *args, Py_ssize_t count)
+static PyObject *note_counted(Chunk *self, Args args, Py_ssize_t count)
 {
     if (count != 3 || !COUNTED(args[2]))
         return PyErr_Format(PyExc_TypeError, "note_row: expected a label, a time and counts");
@@ -293,7 +295,7 @@ static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, const cha
 }
 
 /* meet(kind) or meet(kind, log, label, counts): an exchange, and, where all did so, its row in the log. */
-static PyObject *noted(Meeting *self, PyObject *const *args, Py_ssize_t count, int64_t flags, char *twin, char *end)
+static PyObject *noted(Meeting *self, Args args, Py_ssize_t count, int64_t flags, char *twin, char *end)
 {
     Chunk *log = count == 4 && COUNTED(args[3]) ? LOG(args[1]) : NULL;
     if (log)
@@ -304,15 +306,9 @@ static PyObject *noted(Meeting *self, PyObject *const *args, Py_ssize_t count, i
     return same;
 }
 
-static PyObject *meet(Meeting *self, PyObject *const *args, Py_ssize_t count)
-{
-    return noted(self, args, count, 0, "_meet", "_met");
-}
+static PyObject *meet(Meeting *self, Args args, Py_ssize_t n) { return noted(self, args, n, 0, "_meet", "_met"); }
 
-static PyObject *show(Meeting *self, PyObject *const *args, Py_ssize_t count)
-{
-    return noted(self, args, count, SHOWS, "_show", "_shown");
-}
+static PyObject *show(Meeting *self, Args args, Py_ssize_t n) { return noted(self, args, n, SHOWS, "_show", "_shown"); }
 
 /* What lies in an area for a processor of the board. */
 typedef struct {
@@ -376,7 +372,7 @@ static PyObject *section_of(const char *mail, Py_ssize_t bytes)
 }
 
 /* gather(kind) or gather(kind, log): notes the superstep, where nothing but packed mail came; else returns a list. */
-static PyObject *gather(Meeting *self, PyObject *const *args, Py_ssize_t count)
+static PyObject *gather(Meeting *self, Args args, Py_ssize_t count)
 {
     Chunk *log = count == 2 ? LOG(args[1]) : NULL;
     double counts[COUNTS] = {log ? log->words : 0, 0, log ? log->messages : 0, [COUNTS - 1] = BY_MAIL};
@@ -447,8 +443,8 @@ done:
 
 static PyObject *know(PyObject *module, PyObject *args)
 {
-    if (!PyArg_ParseTuple(args, "OOOO!O!:know", &array_type, &from_buffer, &dtype_of, &PyType_Type, &message_type,
-                          &PyType_Type, &section_type))
+    if (!PyArg_ParseTuple(args, "OOOO!O!O!:know", &array_type, &from_buffer, &dtype_of, &PyType_Type, &message_type,
+                          &PyType_Type, &section_type, &PyType_Type, &scalar_type))
         return NULL;
     Py_INCREF(args); /* has them for good */
     Py_RETURN_NONE;
@@ -505,8 +501,8 @@ static int pack_number(PyObject *outgoing, PyObject *dest, char type, const void
     return packed;
 }
 
-/* Add an array, likewise. */
-static int pack_array(PyObject *outgoing, PyObject *dest, PyObject *array)
+/* Add an array, or a scalar of numpy, likewise. */
+static int pack_array(PyObject *outgoing, PyObject *dest, int64_t kind, PyObject *array)
 {
     Py_buffer view;
     if (PyObject_GetBuffer(array, &view, PyBUF_STRIDES | PyBUF_FORMAT)) {
@@ -516,22 +512,22 @@ static int pack_array(PyObject *outgoing, PyObject *dest, PyObject *array)
     const char *format = view.format;
     int packed = 0;
     if (format[0] && !format[1] && strchr("?bBhHiIlLqQefd", format[0]) && view.len <= PACKED_MOST &&
+        (kind == ARRAY_KIND || !view.ndim) && /* a time of numpy's is bytes */
         PyBuffer_IsContiguous(&view, 'C'))
-        packed = pack_record(outgoing, dest, ARRAY_KIND | format[0] << CHAR_SHIFT, view.ndim, view.shape, view.buf,
-                             view.len);
+        packed = pack_record(outgoing, dest, kind | format[0] << CHAR_SHIFT, view.ndim, view.shape, view.buf, view.len);
     PyBuffer_Release(&view);
     return packed;
 }
 
 /* pack(outgoing, dest, payload): whether the payload, which has no tag, was added to packed mail for that processor. */
-static PyObject *pack(PyObject *module, PyObject *const *args, Py_ssize_t count)
+static PyObject *pack(PyObject *module, Args args, Py_ssize_t count)
 {
     if (count != 3 || !PyDict_CheckExact(args[0]))
         return PyErr_Format(PyExc_TypeError, "pack: expected a dict, a processor and a payload");
     PyObject *payload = args[2];
     int packed = 0;
     if ((PyObject *)Py_TYPE(payload) == array_type)
-        packed = pack_array(args[0], args[1], payload);
+        packed = pack_array(args[0], args[1], ARRAY_KIND, payload);
     else if (PyFloat_CheckExact(payload)) {
         double number = PyFloat_AS_DOUBLE(payload);
         packed = pack_number(args[0], args[1], 'd', &number);
@@ -542,6 +538,8 @@ static PyObject *pack(PyObject *module, PyObject *const *args, Py_ssize_t count)
         if (!over)
             packed = pack_number(args[0], args[1], 'q', &number);
     }
+    else if (PyObject_TypeCheck(payload, (PyTypeObject *)scalar_type) && !PyType_HasFeature(Py_TYPE(payload), HEAP))
+        packed = pack_array(args[0], args[1], SCALAR_KIND, payload);
     return packed < 0 ? NULL : PyBool_FromLong(packed);
 }
 
@@ -562,7 +560,7 @@ static int add_message(PyObject *messages, PyObject *source, PyObject *payload)
     return failed;
 }
 
-/* The array of a record, which is read there, in the bytes of the mail. */
+/* The array of a record, which is read there, in the bytes of the mail; or a scalar of numpy. */
 static PyObject *array_of(PyObject *mail, const int64_t *record)
 {
     int type = record[0] >> CHAR_SHIFT & 127, ndim = record[0] >> NDIM_SHIFT & 255;
@@ -574,7 +572,9 @@ static PyObject *array_of(PyObject *mail, const int64_t *record)
     Py_ssize_t at = (const char *)(record + 1 + ndim) - PyBytes_AS_STRING(mail);
     PyObject *array = size ? PyObject_CallFunction(from_buffer, "OOnn", mail, dtypes[type], size, at)
                            : PyObject_CallFunction(from_buffer, "yO", "", dtypes[type]); /* no buffer has nothing */
-    if (!array || ndim == 1)
+    if (array && (record[0] & 255) == SCALAR_KIND)
+        Py_SETREF(array, PySequence_GetItem(array, 0));
+    if (!array || ndim == 1 || (record[0] & 255) == SCALAR_KIND)
         return array;
     PyObject *shape = PyTuple_New(ndim);
     for (int axis = 0; shape && axis < ndim; axis++)
@@ -585,7 +585,7 @@ static PyObject *array_of(PyObject *mail, const int64_t *record)
 }
 
 /* unpack(source, mail, messages): add the messages of packed mail, which come from there. */
-static PyObject *unpack(PyObject *module, PyObject *const *args, Py_ssize_t count)
+static PyObject *unpack(PyObject *module, Args args, Py_ssize_t count)
 {
     if (count != 3 || !PyBytes_CheckExact(args[1]) || !PyList_CheckExact(args[2]))
         return PyErr_Format(PyExc_TypeError, "unpack: expected a source, bytes and a list");
@@ -594,9 +594,9 @@ static PyObject *unpack(PyObject *module, PyObject *const *args, Py_ssize_t coun
     for (Py_ssize_t at = PACKED_HEADER; at < end;) {
         const int64_t *record = (const int64_t *)(text + at);
         int type = record[0] >> CHAR_SHIFT & 127;
-        PyObject *payload = (record[0] & 255) == ARRAY_KIND ? array_of(args[1], record)
-                            : type == 'd'                   ? PyFloat_FromDouble(*(const double *)(record + 1))
-                                                            : PyLong_FromLongLong(record[1]);
+        PyObject *payload = (record[0] & 255) != NUMBER_KIND ? array_of(args[1], record)
+                            : type == 'd'                    ? PyFloat_FromDouble(*(const double *)(record + 1))
+                                                             : PyLong_FromLongLong(record[1]);
         if (add_message(args[2], args[0], payload))
             return NULL;
         at += 8 + 8 * (record[0] >> NDIM_SHIFT & 255) + (((record[0] >> SIZE_SHIFT) + 7) & -8);
@@ -607,7 +607,7 @@ static PyObject *unpack(PyObject *module, PyObject *const *args, Py_ssize_t coun
 /* post(kind, outgoing), or with a log, or with a list of data that is lent too: enter the next exchange with that for
    others, in bytes; outgoing is empty then. Returns what packed mail counts: words, messages, items, ways. None where
    something is no bytes, or there is no room: then nothing was done. */
-static PyObject *post(Meeting *self, PyObject *const *args, Py_ssize_t count)
+static PyObject *post(Meeting *self, Args args, Py_ssize_t count)
 {
     if (count < 2 || !PyDict_CheckExact(args[1]))
         return PyErr_Format(PyExc_TypeError, "post: expected a kind and a dict");
@@ -649,7 +649,7 @@ static PyObject *post(Meeting *self, PyObject *const *args, Py_ssize_t count)
 
 /* deal(texts, dests, items, head, words, p): add items, of so many words each, to the plain sections for their
    destinations, which begin with that head: `wire.plain_text`. Returns whether it could; nothing was done if not. */
-static PyObject *deal(PyObject *module, PyObject *const *args, Py_ssize_t count)
+static PyObject *deal(PyObject *module, Args args, Py_ssize_t count)
 {
     if (count != 6 || !PyDict_CheckExact(args[0]))
         return PyErr_Format(PyExc_TypeError, "deal: expected a dict, destinations, items, a head, words and processors");

@@ -73,7 +73,10 @@ def test_the_page_has_the_bits_of_packed_mail() -> None:
         f"{wire.NDIM_SHIFT} to {wire.NDIM_SHIFT + 7}",
         f"{wire.SIZE_SHIFT} to 62",
     ]
-    assert packed[list(packed)[-4]] == [f"{wire.ARRAY_KIND}: an array; {wire.NUMBER_KIND}: a number"]
+    kinds = (
+        f"{wire.ARRAY_KIND}: an array; {wire.NUMBER_KIND}: a number of Python; {wire.SCALAR_KIND}: a scalar of numpy"
+    )
+    assert packed[list(packed)[-4]] == [kinds]
 
 
 def test_the_page_has_the_words_of_a_plain_section() -> None:

@@ -288,7 +288,7 @@ source = itemgetter(0)  # of what has arrived
 #
 #   word            PACKED in bits 0 to 7; from bit 8 on how many numbers there are
 #   2 words         words and messages, as of a section
-#   records         1 word       bits  0 to  7   ARRAY_KIND, or NUMBER_KIND: a number of Python
+#   records         1 word       bits  0 to  7   ARRAY_KIND, NUMBER_KIND: of Python, or SCALAR_KIND: of numpy
 #                                      8 to 15   the type's character, as numpy and struct have it
 #                                     16 to 23   axes
 #                                     32 to 62   bytes
@@ -297,7 +297,7 @@ source = itemgetter(0)  # of what has arrived
 
 PACKED = 1
 PACKED_HEADER = 3 * WORD
-ARRAY_KIND, NUMBER_KIND = 7, 8
+ARRAY_KIND, NUMBER_KIND, SCALAR_KIND = 7, 8, 9
 CHAR_SHIFT, NDIM_SHIFT, SIZE_SHIFT = 8, 16, 32
 
 
