@@ -213,7 +213,7 @@ class SuperstepEngine:
         self.rides = Rides(self)
         self.agreement.called = self.rides.called
         self._letters: list[tuple[int, Section]] = []  # for the rides
-        self._noted: list[tuple[int, Section]] = []
+        self._noted: dict[int, Any] = {}
         self.shown = Shown.of(self)
         self.as_shown: AsShown | None = None
         self.inbox = self._empty = Inbox((), self._outgoing)
@@ -360,10 +360,10 @@ class SuperstepEngine:
         """
         if self._outgoing or self._puts or self.tracer is not None:
             return False
-        if len(self.participants) > 1 and sum([bool(one.sent()) for one in self.participants]) > 1:
-            return False  # what goes to one processor is not of one of them alone
         rides = self.rides
         riding = rides in self.participants
+        if len(self.participants) > 1 + riding and sum([bool(one.sent()) for one in self.participants]) > 1:
+            return False  # what goes to one processor is not of one of them alone
         if riding and (rides.mail.outgoing or self.group_rides is not None):
             return False
         texts: Texts = {}
@@ -388,10 +388,14 @@ class SuperstepEngine:
             kind = SYNC | FLAG_GETS if reads else SYNC
             enter = clock()
             counts = NOTHING
-            if texts:
+            sections: Sequence[tuple[int, Section]] = ()
+            if texts or riding:  # what rides is waited for: as a rule something comes
                 exchanged = near.exchange_mail(kind, texts)
                 assert exchanged is not None  # there is room
-                counts, arrival = exchanged[0], arrival_of(exchanged[1])
+                counts, came = exchanged
+                if not isinstance(came, Arrival):
+                    sections = came
+                arrival = arrival_of(came, self._noted)
             else:
                 arrival = self.route(kind, None, _NONE, COUNTS)
             kinds, notes, parcels, joined = arrival
@@ -408,6 +412,12 @@ class SuperstepEngine:
                 # Where this processor reads what others have, so do all others, without a word beside it.
                 read = self._answer(parcels) if reads else NOTHING
                 got = self._deliver(arrival) if parcels else NOTHING
+                if sections and self._noted:  # they count too, beside what was delivered
+                    words = messages = 0
+                    for _, section in sections:
+                        words += section[1]
+                        messages += section[2]
+                    got = words, messages, got[2], 0
                 if self.patterns.awaited:
                     self.patterns.complete()
                 if reads:
@@ -580,7 +590,7 @@ class SuperstepEngine:
     def _go_on(self) -> None:
         """What rides goes on, after the exchange: its work is the next superstep's."""
         letters, self._letters = self._letters, []
-        noted, self._noted = self._noted, []
+        noted, self._noted = self._noted, {}
         self.rides.deliver(letters, noted)
 
     def end(self, kind: int, note: Any, what: str) -> Sequence[Any] | None:
@@ -763,7 +773,7 @@ class SuperstepEngine:
                 elif stream == LETTERS:
                     self._letters.append((source, section))
                 elif stream == NOTES:
-                    self._noted.append((source, section))
+                    self._noted[source] = section[0]
                 elif stream == PUTS:
                     put.append(section)
                 elif stream >= JOINED:
@@ -965,11 +975,11 @@ def _agreed(counts: Counted) -> Counted:
     return words, messages, items, ways | AGREED
 
 
-def arrival_of(came: Arrival | tuple[tuple[int, Section], ...]) -> Arrival:
-    """What `Near.exchange_mail` brings, as an arrival."""
+def arrival_of(came: Arrival | tuple[tuple[int, Section], ...], noted: dict[int, Any] | None = None) -> Arrival:
+    """What `Near.exchange_mail` brings, as an arrival; `noted`: as of `wire.parcels_of`."""
     if isinstance(came, Arrival):
         return came
-    return new_tuple(Arrival, (None, None, parcels_of(came), NOT_JOINED))
+    return new_tuple(Arrival, (None, None, parcels_of(came, noted), NOT_JOINED))
 
 
 def _count(parcels: Iterable[tuple[int, Parcel]], pid: int) -> Counted:

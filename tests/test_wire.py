@@ -104,7 +104,7 @@ def test_a_plain_section_is_read_as_it_was(descriptors: Any) -> None:
     assert plain(wire.data_with(memoryview(text), size, found)) == joined
 
 
-@pytest.mark.parametrize("notes", [[(1 << 61, 2.5)], [(5, b"12345678"), (6, 1, True)]])
+@pytest.mark.parametrize("notes", [{1 << 61: 2.5}, {5: b"12345678", 6: (1.0,)}])
 @pytest.mark.parametrize("beside", [False, True])
 def test_notes_beside_a_plain_section_are_read_as_they_were(notes: Any, beside: bool) -> None:
     content = [np.arange(5, dtype=np.uint8), np.arange(3, dtype=np.uint8)]
@@ -114,7 +114,7 @@ def test_notes_beside_a_plain_section_are_read_as_they_were(notes: Any, beside: 
     queue = [(9, (None, 3, 2))] if beside else []
     expected = [*queue, (NOTES, (notes, 4, len(notes)))]
     sections = wire.plain_sections(text)
-    assert [(stream, section[:3]) for stream, section in sections] == expected
+    assert [(stream, section[:3]) for stream, section in sections.items()] == expected
     for found in (  # with the compiled core, and without it
         wire.parcels_here([(4, memoryview(text))], lambda *_: content[0]),
         wire.parcels_of([(4, wire.packed_section(text))]),

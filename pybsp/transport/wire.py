@@ -17,6 +17,7 @@ in the quiet exchanges of board.py and heads.py, where each word is compared as 
 
 from __future__ import annotations
 
+import marshal
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
@@ -194,7 +195,7 @@ def contents(parcel: Parcel) -> tuple[int, Contents]:
 def read(text: memoryview) -> tuple[Any, tuple[int, Contents]]:
     """The note of a manifest, and the contents with the bytes of all data before them."""
     if text[0] in (PLAIN, NOTED):
-        total, within = contents(dict(plain_sections(bytes(text))))
+        total, within = contents(plain_sections(bytes(text)))
         return None, (total, [(*entry[:5], WITH_MANIFEST if entry[4] else BY_MESSAGE) for entry in within])
     found: tuple[Any, ...] = packed_section(text) if text[0] == PACKED else loads(text)
     if len(found) == MAIL_ALONE:
@@ -234,7 +235,7 @@ def parcels_here(
             arrived.append((k, {MAIL: packed_section(text)}))
             continue
         if begins in (PLAIN, NOTED):
-            arrived.append((k, dict(plain_sections(bytes(text)))))
+            arrived.append((k, plain_sections(bytes(text))))
             continue
         found = loads(text)
         if len(found) == MAIL_ALONE:
@@ -267,14 +268,23 @@ def parcels_here(
     return arrived
 
 
-def parcels_of(sections: Iterable[tuple[int, Section]]) -> Arrived:
-    """The parcels of packed mail and plain sections, as the compiled core gathers them."""
+def parcels_of(sections: Iterable[tuple[int, Section]], noted: dict[int, Any] | None = None) -> Arrived:
+    """The parcels of packed mail and plain sections, as the compiled core gathers them.
+
+    Args:
+        noted: gets the notes, by source; None: their sections are in the parcels.
+    """
     arrived: Arrived = []
     for k, section in sections:
-        if section[0][0] == PACKED:
+        text = section[0]
+        if text[0] == PACKED:
             arrived.append((k, {MAIL: section}))
+        elif text[0] == NOTED and noted is not None:
+            noted[k], at = notes_of(text)
+            if at < len(text):
+                arrived.append((k, dict((plain_section(text, at),))))
         else:
-            arrived.append((k, dict(plain_sections(section[0]))))
+            arrived.append((k, plain_sections(text)))
     return arrived
 
 
@@ -337,6 +347,7 @@ LAID_MOST = 1 << 14  # bytes of all that a processor sends so, where that is for
 _plain_header = Struct("6q").pack
 _plain_words = Struct("6q").unpack_from
 NOTED_HEADER = 3 * WORD
+MARSHAL = 2  # what is written so all Python releases read; in half a pickle's time
 _noted_header, _noted_words = Struct("3q").pack, Struct("3q").unpack_from
 
 
@@ -406,38 +417,44 @@ def read_reads(data: Bytes) -> tuple[int, int]:
     return words, messages
 
 
-def plain_section(text: bytes) -> tuple[int, Section]:
-    """The stream and the section of a plain one, whose data is read in the text."""
-    _, words, _, stream, items, size = _plain_words(text)
-    descriptors = _read_again(text[PLAIN_HEADER : PLAIN_HEADER + size]) if size else None
-    data = np.frombuffer(text, np.uint8, -1, PLAIN_HEADER + size)
+def plain_section(text: bytes, at: int = 0) -> tuple[int, Section]:
+    """The stream and the section of a plain one that begins there, whose data is read in the text."""
+    _, words, _, stream, items, size = _plain_words(text, at)
+    at += PLAIN_HEADER
+    descriptors = _read_again(text[at : at + size]) if size else None
+    data = np.frombuffer(text, np.uint8, -1, at + size)
     return stream, new_tuple(Section, (descriptors, words, items, data))
 
 
-def noted_text(notes: Sequence[Any], words: int, plain: bytearray | None) -> bytearray:
+def noted_text(notes: Any, words: int, plain: bytearray | None) -> bytearray:
     """A section of notes, which count so many words, and perhaps a plain one behind it."""
-    pickled = dumps(notes, 5)
-    messages = len(notes)
+    written, messages = marshal.dumps(notes, MARSHAL), len(notes)
+    size = len(written)
     if plain is None:
-        return bytearray().join((_noted_header(NOTED | len(pickled) << 8, words, messages), pickled))
-    _, more_words, more_messages, *_ = _plain_words(plain)
-    head = _noted_header(NOTED | len(pickled) << 8, words + more_words, messages + more_messages)
-    return bytearray().join((head, pickled, bytes(-len(pickled) % WORD), plain))
+        return bytearray().join((_noted_header(NOTED | size << 8, words, messages), written))
+    _, more_words, more_messages = _noted_words(plain)
+    head = _noted_header(NOTED | size << 8, words + more_words, messages + more_messages)
+    return bytearray().join((head, written, _PADDING[size % WORD], plain))
 
 
-def plain_sections(text: bytes) -> list[tuple[int, Section]]:
-    """The streams and sections of a text that is a plain one, or has notes too; data is read in the text."""
+def notes_of(text: bytes) -> tuple[Any, int]:
+    """The notes of such a section, and where the plain one behind it begins, or the text ends."""
+    end = NOTED_HEADER + (_noted_words(text)[0] >> 8)
+    return marshal.loads(text[NOTED_HEADER:end]), end if end == len(text) else end + -end % WORD
+
+
+def plain_sections(text: bytes) -> Parcel:
+    """The sections, by stream, of a text that is a plain one, or has notes too; data is read in the text."""
     if text[0] == PLAIN:
-        return [plain_section(text)]
-    head, words, _ = _noted_words(text)
-    end = NOTED_HEADER + (head >> 8)
-    notes = loads(text[NOTED_HEADER:end])
-    found, plain = [], text[end + -end % WORD :]
-    if plain:
-        stream, section = plain_section(plain)
-        words -= section.words
-        found.append((stream, section))
-    return [*found, (NOTES, new_tuple(Section, (notes, words, len(notes), None)))]
+        return dict((plain_section(text),))
+    parcel, words = {}, _noted_words(text)[1]
+    notes, at = notes_of(text)
+    if at < len(text):
+        stream, section = plain_section(text, at)
+        parcel[stream] = section
+        words -= section[1]
+    parcel[NOTES] = new_tuple(Section, (notes, words, len(notes), None))
+    return parcel
 
 
 # -- the board --------------------------------------------------------------------------------------------------------
