@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
+from ..chunk import pack_counts
 from ..cost import Cost, Machine
-from ..log import pack_counts
 from ..rides import Supersteps
 from ..shown import Shown
+from ..ways import BY_RECORD
 from . import fixed_order
 from .blocks import block_of, cut_at, given_cuts, row_words
 from .one_superstep import at_once, folded, is_at_once
@@ -131,7 +132,7 @@ def _by_records(
     sends, others = step.sends(pid), sources(step.receives(pid))
     row = row_words(like)
     out = sum(math.ceil((end - begin) * row) for _, begin, end in sends)
-    counts = pack_counts(out, len(others) * math.ceil(words), len(sends), len(others))
+    counts = pack_counts(out, len(others) * math.ceil(words), len(sends), len(others), BY_RECORD)
     arrays = [[np.ndarray(like.shape, like.dtype, part, at + HEAD.size) for part in shown.parts] for at in shown.places]
     mine = [of_all[pid] for of_all in arrays]
     theirs = [[(k, of_all[k][first:last]) for k in others] for of_all in arrays]
@@ -155,7 +156,7 @@ def _by_records(
             found = applied(name, pid, fold, [*came[:place], (pid, own), *came[place:]], op)
         else:
             found = applied(name, pid, op, own, own) if elementwise(op) else own
-        shown.work(len(came) * words)
+        shown.log.work += len(came) * words
         return cast("NDArray[Any]", own_result(found))
 
     return exchange

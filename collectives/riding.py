@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..bsp import BSP
-from ..notes import Note, Notes
-from ..rides import OF_SUPERSTEP, Ride, Supersteps
+from ..notes import Notes
+from ..rides import OF_SUPERSTEP, Ride, Start, Supersteps
 from .primitive import (
     NOT_SMALL,
     Operator,
@@ -34,9 +34,6 @@ from .small_climbs import QUICK, Prepare, PreparedClimb, keeps_form
 MOST = 1 << 12  # bytes of an array that goes as a note: it is copied more often than a message
 
 
-Start = Callable[[Any, "Array | None"], Ride[Any]]  # everything of a call but its value, and the argument out
-
-
 def starts(name: str, prepare: Prepare) -> Callable[..., Ride[Any] | None]:
     """`start`, with the arguments of allreduce and prefix, for `primitive`."""
 
@@ -55,12 +52,11 @@ def starts(name: str, prepare: Prepare) -> Callable[..., Ride[Any] | None]:
         if type(value) is float and degree is None and out is None:
             # As `start` finds it, in fewer steps: most calls are these.
             try:
-                rider = bsp.prepared.get(("start", name, op, order, None, -1))
+                rider: Start | None = bsp.prepared.get((op, prepare, order))
             except TypeError:  # an op, or a wrong argument, that cannot be hashed
                 return None
-            if rider is not None and rider is not NOT_SMALL:
-                begun: Ride[Any] = rider(value, None)
-                return begun
+            if rider is not None:
+                return rider(value, None)
         return start(bsp, name, value, op, order, degree, prepare, out=out)
 
     return riding
@@ -104,6 +100,8 @@ def start(
         call = prepare(bsp, value, op, order, degree, root)
         small = call is not None and keeps_form(op, value, call)
         rider = remember(bsp, key, climber(bsp, name, op, call, value, root) if call and small else NOT_SMALL)
+        if rider is not NOT_SMALL and len(key) == 6 and degree is None and root < 0:
+            remember(bsp, (op, prepare, order), rider)
     if rider is NOT_SMALL:
         return None
     if out is not None:
@@ -122,7 +120,7 @@ def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, r
     agreed = {key: str(one) for key, one in call.agreed.items()}
     pid, fold, words, notes = bsp.pid, call.fold, call.words, bsp.notes
     base = notes.signature(name, agreed)
-    send, take, work = notes.send, notes.take, bsp.work
+    send, take, take_from, log = notes.send, notes.take, notes.take_from, notes.log
     scheme = [
         (
             [dest for dest, _, _ in step.sends(pid)],
@@ -139,22 +137,7 @@ def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, r
     def result(value: Any) -> Any:
         return (value if hears else alone(op, value)) if has_result else None
 
-    def tell(sign: int, value: Any, dests: list[int]) -> None:
-        if dests:
-            note = noted(sign, value)
-            for dest in dests:
-                send(dest, note, words)
-            notes.count(name, words * len(dests))
-
-    def combined(value: Any, came: Sequence[tuple[int, Note]], place: int) -> Any:
-        if quick is not None and type(value) is float and len(came) == 1:
-            note = came[0][1]
-            other = note[1]
-            if type(other) is float and len(note) == 2:
-                total = quick(value, other) if place == 0 else quick(other, value)
-                if total - total == 0.0:
-                    work(words)
-                    return float64(total)  # as numpy's operator makes it
+    def combined(value: Any, came: Sequence[tuple[int, Any]], place: int) -> Any:
         own = value
         if type(value) is np.ndarray:
             own = value.view()
@@ -162,13 +145,13 @@ def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, r
         parts = [(source, read(note)) for source, note in came]
         parts.insert(place, (pid, own))
         value = own_result(applied(name, pid, fold, parts, op))
-        work(words * len(came))
+        log.work += words * len(came)
         return value
 
     def climb(value: Any) -> Supersteps[Any]:
         sign = notes.begin(name, agreed, base)
         for dests, sources, place in scheme:
-            tell(sign, value, dests)
+            send(name, dests, sign, value, noted, words)
             yield
             came = take(sign, sources, name)
             sign += OF_SUPERSTEP
@@ -184,8 +167,6 @@ def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, r
         return start_climb
     ((dests, sources, place),) = scheme
 
-    take_from, charge, start_notes, telling = notes.take_from, notes.work, notes.ride_at_once, (dests, noted, words)
-
     def finish(value: Any, sign: int) -> Any:
         came = take(sign, sources, name)
         if came:
@@ -194,45 +175,36 @@ def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, r
 
     def finish_two(value: Any, sign: int) -> Any:
         # `finish` where there is one other, and most often two floats.
-        note = take_from(sign, source, name)
-        other = note[1]
-        if quick is not None and type(value) is float and type(other) is float and len(note) == 2:
-            total = quick(value, other) if place == 0 else quick(other, value)
+        other = take_from(sign, source, name)
+        if quick is not None and type(value) is float and type(other) is float:
+            total = quick(other, value) if place else quick(value, other)
             if total - total == 0.0:
-                charge(words)
-                return float64(total)
-        return combined(value, [(source, note)], place)
+                log.work += words
+                return float64(total)  # as numpy's operator makes it
+        return combined(value, [(source, other)], place)
 
     source = sources[0] if len(sources) == 1 and has_result else -1
     ending = finish if source < 0 else finish_two
-
-    def start_at_once(value: Any, out: Array | None) -> Ride[Any]:
-        if out is not None:
-            return start_climb(value, out)
-        return start_notes(name, agreed, base, telling, value, ending)
-
-    return start_at_once
+    return notes.starter(name, agreed, base, dests, noted, words, ending, start_climb)
 
 
-def noted_number(sign: int, value: Any) -> tuple[Any, ...]:
-    """A number as a note: one of numpy's, which would take a microsecond to pickle, as Python's, and marked."""
-    return (sign, value) if type(value) is not np.float64 else (sign, float(value), True)
+def noted_number(value: Any) -> Any:
+    """A number as a note: one of numpy's as its dtype and bytes, as a note is of Python's own types."""
+    return (value.dtype.str, value.tobytes()) if isinstance(value, np.generic) else value
 
 
-def read_number(note: tuple[Any, ...]) -> Any:
+def read_number(note: Any) -> Any:
     """The number of a note."""
-    return note[1] if len(note) == 2 else np.float64(note[1])
+    return np.frombuffer(note[1], note[0])[0] if type(note) is tuple else note
 
 
-def noted_array(sign: int, value: Array) -> tuple[Any, ...]:
-    """An array as a note, whose dtype and shape all know."""
-    return sign, value.tobytes()  # a copy: the value may be worked on before it is sent
+noted_array = np.ndarray.tobytes  # all know dtype and shape; a copy: the value may be worked on before it is sent
 
 
-def reader(like: Array) -> Callable[[tuple[Any, ...]], Array]:
+def reader(like: Array) -> Callable[[bytes], Array]:
     """What reads such arrays, which are read-only."""
     dtype, shape = like.dtype, like.shape
-    return lambda note: np.frombuffer(note[1], dtype).reshape(shape)
+    return lambda note: np.frombuffer(note, dtype).reshape(shape)
 
 
 def spread(bsp: BSP, name: str, value: Any, root: int, agreed: dict[str, Any], like: Any, words: int) -> Ride[Any]:
@@ -242,48 +214,31 @@ def spread(bsp: BSP, name: str, value: Any, root: int, agreed: dict[str, Any], l
     rider: Start | None = bsp.prepared.get(key)
     if rider is None:
         rider = remember(bsp, key, spreader(bsp, name, root, agreed, like, words))
-    return rider(value, None)
-
-
-def spread_again(bsp: BSP, name: str, value: float, root: int, degree: int | None) -> Ride[Any] | None:
-    """`spread` of a number, where it was called before; else None."""
-    rider: Start | None = bsp.prepared.get(("start", name, root, degree))
-    return None if rider is None else rider(value, None)
+    return rider(value.copy() if type(value) is np.ndarray and bsp.pid == root else value, None)
 
 
 def spreader(bsp: BSP, name: str, root: int, agreed: dict[str, Any], like: Any, words: int) -> Start:
     """Everything of it but the value."""
     agreed = {key: str(one) for key, one in agreed.items()}
     base, notes = bsp.notes.signature(name, agreed), bsp.notes
-    others = [pid for pid in range(bsp.p) if pid != root]
     is_array, is_root = type(like) is np.ndarray, bsp.pid == root
     noted, read = (noted_array, reader(like)) if is_array else (noted_number, read_number)
 
     def finish(own: Any, sign: int) -> Any:
         if is_root:
-            notes.take(sign, [], name)
             return own
-        ((_, note),) = notes.take(sign, [root], name)
+        note = notes.take_from(sign, root, name)
         return read(note).copy() if is_array else read(note)
 
     def steps(value: Any) -> Supersteps[Any]:
         sign = notes.begin(name, agreed, base)
-        if is_root:
-            note = noted(sign, value)
-            for dest in others:
-                notes.send(dest, note, words)
-            notes.count(name, words * len(others))
-            value = value.copy() if is_array else value
+        notes.send(name, dests, sign, value, noted, words)
         yield
         return finish(value, sign)
 
     def start_steps(value: Any, _: Array | None) -> Ride[Any]:
         return notes.ride(name, steps(value), 1)
 
-    telling = others if is_root else [], noted, words
-
-    def start_at_once(value: Any, _: Array | None) -> Ride[Any]:
-        own = value.copy() if is_root and is_array else value
-        return notes.ride_at_once(name, agreed, base, telling, own, finish)
-
-    return start_at_once if isinstance(notes, Notes) else start_steps
+    dests = [pid for pid in range(bsp.p) if is_root and pid != root]
+    at_once = isinstance(notes, Notes)
+    return notes.starter(name, agreed, base, dests, noted, words, finish, start_steps) if at_once else start_steps

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..log import pack_counts
+from ..chunk import pack_counts
 from ..shown import NOT_SHOWN, Counts, Shown
+from ..ways import BY_RECORD
 from .record_layouts import (
     ALIGN,
     BYTES,
@@ -166,7 +167,7 @@ class ShownValues:
             value, of_value = self.read(source, at)
             words += of_value
             found.append(value)
-        return found, pack_counts(self.words, words, self._out, self._in)
+        return found, pack_counts(self.words, words, self._out, self._in, BY_RECORD)
 
     def read(self, k: int, at: int) -> tuple[Any, float]:
         """What processor k shows to this one, as `packed` made it, and its words; arrays are read-only views."""

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ..bsp import BSP
+from ..chunk import pack_counts
 from ..group_shown import GroupShown
-from ..log import pack_counts
 from ..rides import OF_SUPERSTEP
 from ..shown import Shown, Turn
+from ..ways import BY_RECORD
 from .plan import Step
 from .primitive import (
     NOT_SMALL,
@@ -92,7 +93,7 @@ class PreparedClimb(NamedTuple):
         for step in self.steps:
             dests, sources = [dest for dest, _, _ in step.sends(pid)], [source for source, _, _ in step.receives(pid)]
             out, into = len(dests), len(sources)
-            counts = pack_counts(self.words * out, self.words * into, out, into)
+            counts = pack_counts(self.words * out, self.words * into, out, into, BY_RECORD)
             found.append((dests, sources, sorted([*sources, pid]), counts))
         return found
 
@@ -101,10 +102,10 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
     """A climb of trees (`primitive.climbed`) by numbers, on one processor: everything but its value."""
     agreed = {key: str(one) for key, one in call.agreed.items()}
     base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, call.fold, call.words
-    begin, sync, work, places, mine, parity = (
+    begin, sync, log, places, mine, parity = (
         shown.begin,
         shown.sync,
-        shown.work,
+        shown.log,
         shown.places,
         shown.mine,
         shown.parity,
@@ -158,7 +159,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
                         value = int64(total)
                 if value is None:
                     value = applied(name, pid, op, a, b)
-                work(words)
+                log.work += words
             elif len(members) > 1:
                 found = [value if k == pid else read(shown.parts[k], at) for k in members]
                 total = None
@@ -168,7 +169,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
                     value = float64(total)
                 else:
                     value = applied(name, pid, fold, list(zip(members, found, strict=True)), op)
-                work(words * (len(members) - 1))
+                log.work += words * (len(members) - 1)
         return value if hears else alone(op, value)
 
     return climb
@@ -184,7 +185,7 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, 
     for view in (view for of_all in views for k, view in enumerate(of_all) if k != pid):
         view.flags.writeable = False
     plain = elementwise(op) and fold is in_turn  # it changes nothing, and makes an array that is nobody else's
-    traced, begin, sync, work, parity = shown.traced, shown.begin, shown.sync, shown.work, shown.parity
+    traced, begin, sync, log, parity = shown.traced, shown.begin, shown.sync, shown.log, shown.parity
     pack, mine, places = HEAD.pack_into, shown.mine, shown.places
 
     def climb(value: Any, _: Array | None = None) -> Any:
@@ -209,13 +210,13 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, 
                 (other,) = sources
                 a, b = (records[other], value) if other < pid else (value, records[other])
                 value = applied(name, pid, op, a, b)
-                work(words)
+                log.work += words
             elif sources:
                 own = value.view()
                 own.flags.writeable = False  # an op that works in place would change the caller's
                 parts = [(k, own if k == pid else records[k]) for k in members]
                 value = own_result(applied(name, pid, fold, parts, op))
-                work(words * len(sources))
+                log.work += words * len(sources)
         return value
 
     return climb
@@ -249,7 +250,7 @@ def climb_of_long_arrays(shown: Shown, name: str, op: Operator, call: PreparedCl
                 own.flags.writeable = False  # an op that works in place would change the caller's
                 parts = sorted([(pid, own), *zip(sources, came, strict=True)], key=first)
                 value = own_result(applied(name, pid, fold, parts, op))
-            shown.work(words * len(came))
+            shown.log.work += words * len(came)
         return value if has_result else None
 
     return climb
@@ -278,7 +279,7 @@ def climb_of_values(shown: Shown, name: str, op: Operator, call: PreparedClimb) 
                 parts = sorted([(pid, own), *zip(sources, map(unpacked, came), strict=True)], key=first)
                 value = applied(name, pid, fold, parts, op)
                 value = own_result(np.array(value) if flat and isinstance(value, np.generic) else value)
-                shown.work(words * len(came))
+                shown.log.work += words * len(came)
         return alone(op, value)
 
     return climb

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bsp import BSP
-from ..log import pack_counts
+from ..chunk import pack_counts
 from ..rides import Supersteps
 from ..shown import ELSEWHERE, NOT_SHOWN, Counts, Shown
+from ..ways import BY_RECORD
 from .primitive import NOT_SMALL, is_number, own_argument, packed, placed, room
 from .record_layouts import (
     DESCRIBED,
@@ -68,7 +69,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         shown.sync,
     )
     traced, others = shown.traced, shown.others
-    of_number = pack_counts(out, 0.0, out, 0.0) if flat(1, False) else None
+    of_number = pack_counts(out, 0.0, out, 0.0, BY_RECORD) if flat(1, False) else None
     # Of arrays by dtype and shape: their description, places by parity from the second time on, and counts; of those
     # that go through a pipe, their description; None: not in one superstep.
     arrays: dict[Any, Any] = {}
@@ -127,7 +128,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         at, words = places[parity()], (value.nbytes + 7) >> 3
         PIPED_HEAD.pack_into(mine, at, sign, PIPED | len(text) << KIND_BITS, place, 0)
         mine[at + PIPED_HEAD.size : at + PIPED_HEAD.size + len(text)] = text
-        sync(name, label, sign, at, pack_counts(words * out, 0.0, out, 0.0))
+        sync(name, label, sign, at, pack_counts(words * out, 0.0, out, 0.0, BY_RECORD))
         shown.send_through(name, at + READY, place, value)
         return value if value.flags.writeable else value.copy()
 
@@ -140,7 +141,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
             return None
         if len(text) + size > most:
             return text
-        return text, None, pack_counts(words * out, 0.0, out, 0.0)
+        return text, None, pack_counts(words * out, 0.0, out, 0.0, BY_RECORD)
 
     def of_object(value: Any) -> Any:
         text = packed(value, name)
@@ -152,7 +153,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         at = places[parity()]
         HEAD.pack_into(mine, at, sign, PICKLE | len(text) << KIND_BITS)
         mine[at + HEAD.size : at + HEAD.size + len(text)] = text
-        sync(name, label, sign, at, pack_counts(words * out, 0.0, out, 0.0))
+        sync(name, label, sign, at, pack_counts(words * out, 0.0, out, 0.0, BY_RECORD))
         return value
 
     return spread
@@ -183,7 +184,7 @@ def spread_from(
     """The same on another processor; `steps` makes the function that rides, where the root's value does."""
     base, label = shown.signature(name, agreed), shown.label(name)
     places, mine, parity, begin, hear = shown.places, shown.mine, shown.parity, shown.begin, shown.hear
-    part, unpack, of_number = shown.parts[root], FLOATS.unpack_from, pack_counts(0.0, 1.0, 0.0, 1.0)
+    part, unpack, of_number = shown.parts[root], FLOATS.unpack_from, pack_counts(0.0, 1.0, 0.0, 1.0, BY_RECORD)
     traced = shown.traced
     # What lies behind a description, by its place, from the second time on.
     descriptions: dict[tuple[int, bytes], tuple[Array, Counts] | None] = {}
@@ -217,7 +218,7 @@ def spread_from(
             begin = at + PIPED_HEAD.size
             shape, dtype = read_description(bytes(part[begin : begin + size]))
             words = float((math.prod(shape) * dtype.itemsize + 7) >> 3)
-            return Piped(place, shape, dtype), pack_counts(0.0, words, 0.0, 1.0)
+            return Piped(place, shape, dtype), pack_counts(0.0, words, 0.0, 1.0, BY_RECORD)
         if code & KIND_MASK == DESCRIBED:
             begin = at + HEAD.size
             key = at, bytes(part[begin : begin + size])
@@ -228,13 +229,13 @@ def spread_from(
                     descriptions.clear()
                 record: Array = np.ndarray(*read_description(key[1]), part, begin + size)
                 words = float((record.nbytes + 7) >> 3)
-                found = record, pack_counts(0.0, words, 0.0, 1.0)
+                found = record, pack_counts(0.0, words, 0.0, 1.0, BY_RECORD)
                 descriptions[key] = found if known else None
             # The record is written over: of a group's call perhaps before it returns.
             return (found[0].copy(), found[1]) if shown.on_group else found
         value = read(part, at)
         words = 1.0 if is_number(value) else float((size + 7) >> 3)
-        return value, pack_counts(0.0, words, 0.0, 1.0)
+        return value, pack_counts(0.0, words, 0.0, 1.0, BY_RECORD)
 
     return spread
 

@@ -10,19 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .account import Counted
+from .chunk import Counted
 from .errors import UsageError
 from .indices import restore, store
 from .outgoing import Outgoing, words_of
-from .participant import Participant
+from .participant import Participant, Texts
 from .transport import GETS, PUTS, READS, REPLIES, Bytes, Parcel, Section, new_tuple
 from .transport.memory import NOTHING, BufferPool, Growing, aligned
-from .ways import BY_PUT
+from .transport.wire import AREA, PUT_HEADER, WORD, plain_puts, plain_reads, read_puts, read_reads
+from .ways import BY_GET, BY_PUT
 
 if TYPE_CHECKING:
     from .arrays import Array, Ticket
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 # Bytes of an array, at most, that lies where other processors of the node can read it: beyond, time goes with its size,
 # and computing in shared memory may be slower.
 READ_THERE = 1 << 18
+
+# What puts and counts of gets take of a board's area, at most, that go there as they are (plain sections).
+_LAID_PUTS = AREA >> 2  # bytes
+_FEW = 32  # of records, and of destinations
 
 # A record of a put is the array's number, the index, where its values lie in the buffer, and their shape; or, of a few
 # that go where items lie together: number, the first of these, and the values themselves.
@@ -129,6 +134,42 @@ class Accesses(Participant):
         self.puts.clear()
         return words, messages, items, ways | BY_PUT
 
+    def lay_puts(self) -> Texts:
+        """`pack_puts`, where that is little, for others, and to items that lie together.
+
+        Returns:
+            Plain sections, and no puts are left; none, where it cannot be.
+        """
+        texts: Texts = {}
+        room = _LAID_PUTS
+        for dest, out in self.puts.items():
+            count = len(out.records)
+            room -= WORD * out.words + PUT_HEADER * count
+            if room < 0 or out.used or max(count, len(texts)) > _FEW or dest == self._own:
+                return {}
+            texts[dest] = plain_puts(out.records, out.words)
+        self.puts.clear()
+        return texts
+
+    def lay(self, texts: Texts, own: Parcel) -> tuple[int, int] | None:
+        if self.puts or self._gets or len(self._counts) > _FEW:
+            return None
+        for source, counts in self._counts.items():
+            if source == self._own:
+                continue  # its own reads count nothing
+            if source in texts:
+                return None
+            texts[source] = plain_reads(counts)
+        return 0, BY_GET if self._there else 0
+
+    def laid(self) -> None:
+        self._counts = {}
+
+    @property
+    def reads(self) -> bool:
+        """Whether anything is to be read where it lies."""
+        return bool(self._there)
+
     def pack(self, parcels: dict[int, Parcel]) -> None:
         self.asking = bool(self._gets or self._there)
         if self._gets:
@@ -151,8 +192,9 @@ class Accesses(Participant):
             if GETS in parcel:
                 found[source] = self._reply(parcel[GETS])
             if READS in parcel and source != self._own:
-                of_source = parcel[READS].descriptors
-                words, messages = words + of_source[0], messages + of_source[1]
+                of_source = parcel[READS]
+                counts = of_source.descriptors if of_source.data is None else read_reads(of_source.data)
+                words, messages = words + counts[0], messages + counts[1]
         return found, (words, messages)
 
     def read(self) -> tuple[int, int]:
@@ -231,7 +273,7 @@ class Accesses(Participant):
         """Write one source's puts, in the order of its calls."""
         data = NOTHING if section.data is None else section.data
         values: NDArray[Any]
-        for record in section.descriptors:
+        for record in section.descriptors or read_puts(data):
             array = self._arrays[record[0]]
             if not array.whole():
                 raise UsageError(f"array.put: {array.resized()} (on processor {self._own})")
@@ -241,7 +283,7 @@ class Accesses(Participant):
                 values = np.frombuffer(record[2], local.dtype)
                 local[start : start + values.size] = values
                 continue
-            _, stored, offset, shape = record
+            _, stored, offset, shape = cast("tuple[int, Any, int, tuple[int, ...]]", record)
             values = np.ndarray(shape, local.dtype, data, offset)
             local[() if stored is None else restore(stored, data)] = values
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from .chunk import Counted, clock
 from .errors import describe
 from .log import Log
 from .machine import BSPMachine, EBSPMachine, charged
@@ -17,35 +17,29 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Words, messages, items of queues, ways (ways.py). No NamedTuple: to make one takes 0.1 us more, twice a superstep.
-Counted = tuple[int, int, int, int]
 NOTHING: Counted = (0, 0, 0, 0)
 
 COUNTS = Charge(0.0, counts=True)  # on ranks, where no virtual clock runs
-clock = time.perf_counter
 
 
 class Account:
     """One processor's account of its supersteps.
 
     Attributes:
-        log: a row for each superstep that has ended.
-        label, label_number: of the superstep that goes on; the number is that of the label in the log.
+        log: a row for each superstep that has ended, and what is known of the one that goes on.
+        label: of that.
         lasting: the label of the supersteps after it.
-        work: flop charged to it.
-        left: when the last one ended, by `clock`.
         stays: in parts (part_totals.py); None where nothing was split.
     """
 
-    __slots__ = ("_started", "_transport", "label", "label_number", "lasting", "left", "log", "stays", "work")
+    __slots__ = ("_started", "_transport", "label", "lasting", "log", "stays")
     virtual = False
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.log = Log()
         self.stays: Stays | None = None
-        self.label, self.label_number, self.lasting = "", 0.0, ""
-        self.work = 0.0
+        self.label, self.lasting = "", ""
         self.begin()
 
     def begin(self) -> None:
@@ -55,12 +49,11 @@ class Account:
 
     def begin_at(self, instant: float) -> None:
         """The superstep that goes on began then."""
-        self.left = instant
         self.log.begin_at(instant)
 
     def leave_out(self, entered: float) -> None:
         """What was done since then is no part of what is measured."""
-        self.begin_at(self.left + clock() - entered)
+        self.begin_at(self.log.left + clock() - entered)
 
     def of_part(self, transport: Transport) -> Account:
         """The account of a part, which has that transport."""
@@ -84,7 +77,7 @@ class Account:
         """Label this superstep, until `note` ends it."""
         self.label = label
         labels = self.log.labels
-        self.label_number = float(labels.setdefault(label, len(labels)))
+        self.log.label_number = float(labels.setdefault(label, len(labels)))
 
     def time(self) -> float:
         """Seconds since the program began."""
@@ -92,7 +85,7 @@ class Account:
 
     def computed(self) -> float:
         """Seconds of computing in the superstep that goes on, as this process measures them."""
-        return clock() - self.left
+        return clock() - self.log.left
 
     def set_computed(self, seconds: float) -> None:
         """So many they are until now."""
@@ -103,7 +96,7 @@ class Account:
         return {
             "log": self.log.as_saved(),
             "seconds": self.time(),
-            "work": self.work,
+            "work": self.log.work,
             "computed": computed,
             "labels": [self.label, self.lasting],
         }
@@ -111,7 +104,7 @@ class Account:
     def resume(self, saved: Mapping[str, Any]) -> None:
         """Go on from a checkpoint: in its superstep, with what was charged to that, so long after the program began."""
         self.log.resume(saved["log"])
-        self.work = saved["work"]
+        self.log.work = saved["work"]
         self.set_computed(saved["computed"])
         label, self.lasting = saved["labels"]
         self.label_this(label)
@@ -132,9 +125,10 @@ class Account:
         # By position, in the order of the ledger's columns: by keywords it takes 0.04 us more in each superstep.
         words_out, messages_out, items_out, ways = sent
         words_in, messages_in, items_in, _ = got
-        self.log.note(
-            self.label_number,
-            self.work,
+        log = self.log
+        log.note(
+            log.label_number,
+            log.work,
             seconds,
             self._measured(leave),
             words_out,
@@ -145,38 +139,12 @@ class Account:
             items_in,
             ways,
         )
-        self.work = 0.0
-        self.left = leave
+        log.work, log.left = 0.0, leave
         if self.label is not self.lasting:
             self.label_this(self.lasting)
 
-    def note_own(self, label: float, enter: float, leave: float, sent: Counted, got: Counted) -> None:
-        """`note` on ranks, of a superstep that a function ends for itself: no program's label ends with it.
-
-        Args:
-            label: the number of the function's label, where the program has none.
-            enter, leave: when the exchange began and ended.
-        """
-        words_out, messages_out, items_out, ways = sent
-        words_in, messages_in, items_in, _ = got
-        self.log.note(
-            self.label_number or label,
-            self.work,
-            enter - self.left,
-            leave - self.left,
-            words_out,
-            words_in,
-            messages_out,
-            messages_in,
-            items_out,
-            items_in,
-            ways,
-        )
-        self.work = 0.0
-        self.left = leave
-
     def _measured(self, leave: float) -> float:
-        return leave - self.left
+        return leave - self.log.left
 
     # -- parts --------------------------------------------------------------------------------------------------------
 
@@ -193,7 +161,7 @@ class Account:
 
     def enter_part(self) -> float:
         """A part is in use from now on; returns what `leave_part` wants."""
-        return clock() - self.left
+        return clock() - self.log.left
 
     def leave_part(self, before: float, spent: float, computed: float) -> None:
         """A part is no longer in use: what was spent there, but for computing, is no computing of this superstep.
@@ -203,11 +171,11 @@ class Account:
             spent: seconds in it, by its own clock.
             computed: seconds of computing in it.
         """
-        self.log.note_away(clock() - self.left - before - computed)
+        self.log.note_away(clock() - self.log.left - before - computed)
 
     def break_off(self) -> float:
         """A part is left in the superstep that goes on; returns its seconds of computing, which are the whole's now."""
-        return clock() - self.left - self.log.take_away()
+        return clock() - self.log.left - self.log.take_away()
 
 
 class VirtualAccount(Account):
@@ -245,10 +213,10 @@ class VirtualAccount(Account):
         return self._part_seconds + self._running()
 
     def _running(self) -> float:
-        return clock() - self.left if self._measure else self._charged()
+        return clock() - self.log.left if self._measure else self._charged()
 
     def _charged(self) -> float:
-        return charged(self._machine, self.work, self.log.kinds_now)
+        return charged(self._machine, self.log.work, self.log.kinds_now)
 
     def break_off(self) -> float:
         computed = self._part_seconds + self._running() - self.log.take_away()
@@ -256,7 +224,7 @@ class VirtualAccount(Account):
         return computed
 
     def charge(self, enter: float) -> Charge:
-        computed = enter - self.left if self._measure else self._charged()
+        computed = enter - self.log.left if self._measure else self._charged()
         charge = Charge(self._part_seconds + computed, counts=True)
         self._part_seconds = 0.0
         self._before = self._transport.time()
@@ -269,7 +237,7 @@ class VirtualAccount(Account):
         cached = cast("VirtualTransport", self._transport).alike
         if key in cached:
             result, seconds = cached[key]
-            self.left -= seconds
+            self.log.left -= seconds
         else:
             begin = clock()
             result = make()
@@ -279,4 +247,4 @@ class VirtualAccount(Account):
     def leave_part(self, before: float, spent: float, computed: float) -> None:
         self._part_seconds += spent
         self.log.note_away(spent - computed)
-        self.left = clock() - before
+        self.log.left = clock() - before

@@ -750,7 +750,7 @@ class BSP:
             if not is_kind(kind):
                 raise UsageError(f'bsp.work: argument kind: expected a text, as "sort", got {kind!r:.60}')
             self._account.log.note_kind(kind, float(amount))
-        self._account.work += amount
+        self._account.log.work += amount
 
     def time(self) -> float:
         """Seconds since the program began; virtual on virtual processors.
@@ -798,7 +798,7 @@ class BSP:
         for name, most in (("supersteps", supersteps), ("h", h), ("messages", messages), ("work", work)):
             if most is not None and not (isinstance(most, (int, float, np.number)) and most >= 0):
                 raise UsageError(f"bsp.expect: argument {name}: expected None or a number of at least 0, got {most!r}")
-        work_before = self._account.work
+        work_before = self._account.log.work
         with self._account.log.counting(supersteps) as counts:
             yield
             counts.update()
@@ -806,7 +806,7 @@ class BSP:
             "supersteps": (counts.supersteps, supersteps),
             "h": (counts.h, h),
             "messages": (counts.messages, messages),
-            "work": (counts.work + self._account.work - work_before, work),
+            "work": (counts.work + self._account.log.work - work_before, work),
         }
         over = [
             f"{name}: expected at most {most}, counted {got}"

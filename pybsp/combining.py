@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .account import clock
 from .agreement import once
-from .log import COLUMNS, combine, ridden, shares
+from .chunk import COLUMNS, clock
+from .log import combine, ridden, shares
 from .transport import LEDGER, REPLIES, Parcel, Section
 
 if TYPE_CHECKING:

@@ -1,11 +1,10 @@
 /* The innermost part of small exchanges, compiled: what processors do on a board in shared memory (transport/board.py),
-   and packed mail (transport/wire.py), which is what small arrays and single numbers are sent as.
+   packed mail (transport/wire.py), which is what small arrays and single numbers are sent as, and rows of the log.
 
-   Everything on a board has a twin in Python, which runs where this was not built, or where PYBSP_COMPILED=0: the
-   methods of transport/meeting.py. They do the same to the same memory, so processors with and without this meet on one
-   board. The rules of the protocol stand at the twin's lines. What does not happen in most exchanges is left to the
-   twin: a method `_name` of the board. Mail is packed only here, and read by pybsp/mail.py too; what sends it without
-   this, and all that is not packed, goes as records.
+   All of it has a twin in Python, which runs where this was not built, or where PYBSP_COMPILED=0: transport/meeting.py
+   and chunk.py. They do the same to the same memory, so processors with and without this meet on one board. The rules
+   of the protocol stand at the twin's lines. What does not happen in most exchanges is left to the twin: a method
+   `_name` of the board. Mail is packed only here; what sends it without this, and what is not packed, goes as records.
 
    Memory model: a status is stored with release and loaded with acquire, which is all that the twin's barrier is for. */
 
@@ -15,8 +14,9 @@
 #include <stdint.h>
 #include <string.h>
 #include <structmember.h>
+#include <time.h>
 
-/* As transport/wire.py has them; `constants` says so to a test. */
+/* As transport/wire.py has them, and others below: a test reads these lines. */
 #define STATUS_EPOCH_SHIFT 16
 #define TAG_EPOCH_SHIFT 1
 #define SOMETHING (1 << 8)
@@ -32,7 +32,6 @@
 #define ALIGN 16
 
 #define PACKED 1
-#define PLAIN 2
 #define NOTED 3
 #define PACKED_MOST (1 << 16) /* bytes of all mail to a processor: */
 #define PACKED_SMALL (1 << 10) /* what is larger goes as records then; */
@@ -40,14 +39,19 @@
 #define PACKED_HEADER 24
 #define PACKED_NUMBERS 16
 #define ARRAY_KIND 7
-#define NUMBERS_KIND 8
+#define NUMBER_KIND 8
+#define SCALAR_KIND 9
 #define CHAR_SHIFT 8
 #define NDIM_SHIFT 16
 #define SIZE_SHIFT 32
 
+#define COLUMNS 11 /* of a row, as log.py has them: */
+#define COUNTS 7   /* the last of them */
+#define BY_MAIL 2
+
+#define ITEMS 256 /* that are laid out by this, at most */
 #define DEALT 64 /* processors that `deal` deals to, at most */
 #define LOOKS 1000 /* at a status, before Python waits on, which it is slow to come back from: some 15 microseconds */
-#define GLANCES 100 /* while Python waits */
 #define TURNS 100 /* of others on the core, likewise, where there are more ranks than cores */
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -56,19 +60,41 @@
 #define PAUSE() ((void)0)
 #endif
 
+#ifdef __APPLE__
+#define CLOCK CLOCK_UPTIME_RAW
+#else
+#define CLOCK CLOCK_MONOTONIC
+#endif
+
 #define LOAD(at) __atomic_load_n((at), __ATOMIC_ACQUIRE)
 #define STORE(at, word) __atomic_store_n((at), (word), __ATOMIC_RELEASE)
 
+/* What a processor notes: the rows of its open chunk, and what is known of the superstep that goes on. */
 typedef struct {
     PyObject_HEAD
-    long long number;    /* of the last exchange */
-    PyObject *got;       /* list: data that came in the last few exchanges */
-    PyObject *borrowing; /* dict: of others, read here */
-    PyObject *dropped;   /* dict: of what processors here borrowed, that is read no longer */
-    PyObject *settled;   /* bytes: this processor's borrows, if all of it is old, and how much it is; else None */
-    PyObject *lending;   /* dict: of this processor's, that others may read */
-    long long lent;      /* in this exchange, the last of it */
-    PyObject *waiter;
+    PyObject *memory; /* bytearray */
+    Py_ssize_t end;   /* of the rows, in numbers */
+    double label_number, work, left, entered;
+    double words, messages; /* of the mail that goes out */
+} Chunk;
+
+#define OBJECTS 6
+
+typedef struct {
+    PyObject_HEAD
+    long long number; /* of the last exchange */
+    union {
+        PyObject *objects[OBJECTS];
+        struct {
+            PyObject *got;       /* list: data that came in the last few exchanges */
+            PyObject *lending;   /* dict: of this processor's, that others may read */
+            PyObject *borrowing; /* dict: of others, read here */
+            PyObject *dropped;   /* dict: of what processors here borrowed, that is read no longer */
+            PyObject *waiter;
+            PyObject *settled; /* bytes: this processor's borrows, if all of it is old, and how much it is; else None */
+        };
+    };
+    long long lent; /* in which exchange, the last of it */
     Py_ssize_t size, own;
     Py_buffer *views;  /* of the parts of all processors of the board */
     Py_ssize_t status; /* where it lies in a part, in bytes */
@@ -76,7 +102,7 @@ typedef struct {
 } Meeting;
 
 /* What `know` was told: numpy's, and the classes of a received message and of a section, which are tuples. */
-static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_type;
+static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_type, *scalar_type;
 static PyObject *dtypes[128]; /* by their character */
 static PyObject *name_tries;
 
@@ -89,6 +115,88 @@ static inline int64_t *status_of(Meeting *self, Py_ssize_t k)
 {
     return word_of(self, k, self->status + 8 * (self->number & 1));
 }
+
+static PyTypeObject chunk_type;
+#define HEAP Py_TPFLAGS_HEAPTYPE /* of a class made in Python */
+typedef PyObject *const *Args;
+
+/* -- the log ------------------------------------------------------------------------------------------------------- */
+
+/* Seconds, as time.perf_counter has them. */
+static double now(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK, &at);
+    return (double)(at.tv_sec * 1000000000LL + at.tv_nsec) / 1e9;
+}
+
+#define COUNTED(of) (PyBytes_CheckExact(of) && PyBytes_GET_SIZE(of) == 8 * COUNTS) /* by `chunk.pack_counts` */
+#define counts_of(of) ((const double *)PyBytes_AS_STRING(of))
+#define LOG(of) (PyObject_TypeCheck((of), &chunk_type) ? (Chunk *)(of) : NULL)
+
+/* The row of a superstep, whose exchange has ended then. Counts: the columns from WORDS_OUT on. -1: an error. */
+static int note_row(Chunk *log, double label, double leave, const double counts[COUNTS])
+{
+    Py_ssize_t most = log->memory && PyByteArray_CheckExact(log->memory) ? PyByteArray_GET_SIZE(log->memory) / 8 : 0;
+    if (log->end < 0 || log->end > most - COLUMNS) {
+        PyErr_SetString(PyExc_IndexError, "Chunk: no room for a row");
+        return -1;
+    }
+    double *row = (double *)PyByteArray_AS_STRING(log->memory) + log->end;
+    row[0] = log->label_number ? log->label_number : label;
+    row[1] = log->work;
+    row[2] = log->entered - log->left;
+    row[3] = leave - log->left;
+    memcpy(row + COLUMNS - COUNTS, counts, 8 * COUNTS);
+    log->work = 0;
+    log->left = leave;
+    log->end += COLUMNS;
+    PyObject *done = log->end < most ? Py_NewRef(Py_None) : PyObject_CallMethod((PyObject *)log, "turn", NULL);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+static PyObject *note_counted(Chunk *self, Args args, Py_ssize_t count)
+{
+    if (count != 3 || !COUNTED(args[2]))
+        return PyErr_Format(PyExc_TypeError, "note_row: expected a label, a time and counts");
+    double label = PyFloat_AsDouble(args[0]), leave = PyFloat_AsDouble(args[1]);
+    return PyErr_Occurred() || note_row(self, label, leave, counts_of(args[2])) ? NULL : Py_NewRef(Py_None);
+}
+
+static void chunk_dealloc(Chunk *self)
+{
+    Py_XDECREF(self->memory);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyMemberDef chunk_members[] = {
+    {"memory", T_OBJECT_EX, offsetof(Chunk, memory), 0, NULL},
+    {"end", T_PYSSIZET, offsetof(Chunk, end), 0, NULL},
+    {"label_number", T_DOUBLE, offsetof(Chunk, label_number), 0, NULL},
+    {"work", T_DOUBLE, offsetof(Chunk, work), 0, NULL},
+    {"left", T_DOUBLE, offsetof(Chunk, left), 0, NULL},
+    {"entered", T_DOUBLE, offsetof(Chunk, entered), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyMethodDef chunk_methods[] = {
+    {"note_row", (PyCFunction)(void (*)(void))note_counted, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject chunk_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "pybsp._core.Chunk",
+    .tp_doc = "See pybsp/chunk.py.",
+    .tp_basicsize = sizeof(Chunk),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_new = PyType_GenericNew,
+    .tp_dealloc = (destructor)chunk_dealloc,
+    .tp_methods = chunk_methods,
+    .tp_members = chunk_members,
+};
+
+/* -- the board ----------------------------------------------------------------------------------------------------- */
 
 #define READS(self) (PyList_GET_SIZE((self)->got) || PyDict_GET_SIZE((self)->borrowing)) /* most often not */
 
@@ -135,55 +243,33 @@ static int reclaim(Meeting *self)
     return done ? 0 : -1;
 }
 
-/* Whether there are more ranks than cores: then one look for each turn of the others is enough. -1: an error. */
-static int crowded(Meeting *self)
-{
-    PyObject *tries = PyObject_GetAttr(self->waiter, name_tries);
-    long found = tries ? PyLong_AsLong(tries) : -1;
-    Py_XDECREF(tries);
-    return found < 0 ? -1 : found == 1;
-}
-
-/* Whether all others have entered this exchange: looks so often, or as long as the turns last. -1: an error. */
-static int all_here(Meeting *self, int looks, int turns)
+/* Whether all others have entered this exchange; looks for a while, if need be. -1: an error. */
+static int all_here(Meeting *self)
 {
     int64_t least = (int64_t)self->number << STATUS_EPOCH_SHIFT;
-    int crowd = -1;
+    int crowded = -1, turns = TURNS;
     for (Py_ssize_t k = 0; k < self->size; k++) {
-        if (k == self->own)
-            continue;
         int64_t *status = status_of(self, k);
-        if (LOAD(status) >= least)
+        if (k == self->own || LOAD(status) >= least)
             continue;
-        if (crowd < 0 && (crowd = crowded(self)) < 0)
-            return -1;
-        if (crowd) {
+        if (crowded < 0) { /* more ranks than cores: then one look for each turn of the others is enough */
+            PyObject *tries = PyObject_GetAttr(self->waiter, name_tries);
+            if (!tries)
+                return -1;
+            crowded = PyLong_AsLong(tries) == 1;
+            Py_DECREF(tries);
+        }
+        if (crowded) {
             Py_BEGIN_ALLOW_THREADS;
-            while (turns && LOAD(status) < least) {
-                turns--;
+            for (; turns && LOAD(status) < least; turns--)
                 sched_yield();
-            }
             Py_END_ALLOW_THREADS;
         }
-        else
-            for (int look = 0; look < looks && LOAD(status) < least; look++)
-                PAUSE();
+        for (int look = 0; !crowded && look < LOOKS && LOAD(status) < least; look++)
+            PAUSE();
         if (LOAD(status) < least)
             return 0;
     }
-    return 1;
-}
-
-/* Enter the next exchange with that status. 1: all others have it too; 2: all are here; 0: not all; -1: an error. */
-static int alike(Meeting *self, int64_t word)
-{
-    STORE(status_of(self, self->own), word);
-    int here = all_here(self, LOOKS, TURNS);
-    if (here <= 0)
-        return here;
-    for (Py_ssize_t k = 0; k < self->size; k++)
-        if ((*status_of(self, k) ^ word) & ~(int64_t)BORROWS)
-            return 2;
     return 1;
 }
 
@@ -197,103 +283,76 @@ static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, const cha
     self->number++;
     word |= (int64_t)self->number << STATUS_EPOCH_SHIFT | flags;
     word |= READS(self) ? post_borrowed(self, self->number & 1) : 0;
-    int same = alike(self, word);
-    if (same < 0)
-        return NULL;
-    if (same == 1)
-        return PyDict_GET_SIZE(self->lending) && reclaim(self) ? NULL : Py_NewRef(Py_True);
-    if (same && !flags)
+    STORE(status_of(self, self->own), word);
+    int here = all_here(self), same = here;
+    for (Py_ssize_t k = 0; same > 0 && k < self->size; k++)
+        same = !((*status_of(self, k) ^ word) & ~(int64_t)BORROWS);
+    if (same)
+        return same < 0 || (PyDict_GET_SIZE(self->lending) && reclaim(self)) ? NULL : Py_NewRef(Py_True);
+    if (here && !flags)
         Py_RETURN_FALSE; /* all are here: the caller sees what they say */
     return PyObject_CallMethod((PyObject *)self, unlike, "L", (long long)word);
 }
 
-static PyObject *meet(Meeting *self, PyObject *kind) { return meet_as(self, kind, 0, "_meet", "_met"); }
-
-static PyObject *show(Meeting *self, PyObject *kind) { return meet_as(self, kind, SHOWS, "_show", "_shown"); }
-
-static PyObject *here(Meeting *self, PyObject *const *args, Py_ssize_t count)
+/* meet(kind) or meet(kind, log, label, counts): an exchange, and, where all did so, its row in the log. */
+static PyObject *noted(Meeting *self, Args args, Py_ssize_t count, int64_t flags, char *twin, char *end)
 {
-    int found = all_here(self, GLANCES, 0);
-    return found < 0 ? NULL : PyBool_FromLong(found);
+    Chunk *log = count == 4 && COUNTED(args[3]) ? LOG(args[1]) : NULL;
+    if (log)
+        log->entered = now();
+    PyObject *same = meet_as(self, args[0], flags, twin, end);
+    if (log && same == Py_True && note_row(log, PyFloat_AsDouble(args[2]), now(), counts_of(args[3])))
+        Py_CLEAR(same);
+    return same;
 }
 
-/* The bytes that manifests take in an area; -1 where the twin has to see to them, -2: an error. */
-static Py_ssize_t room_for(PyObject *manifests)
+static PyObject *meet(Meeting *self, Args args, Py_ssize_t n) { return noted(self, args, n, 0, "_meet", "_met"); }
+
+static PyObject *show(Meeting *self, Args args, Py_ssize_t n) { return noted(self, args, n, SHOWS, "_show", "_shown"); }
+
+/* What lies in an area for a processor of the board. */
+typedef struct {
+    Py_ssize_t to, bytes;
+    const char *text;
+} Item;
+
+/* The bytes that so much takes in an area. */
+static inline Py_ssize_t aligned(Py_ssize_t bytes) { return bytes > AREA ? AREA + 1 : (bytes + ALIGN - 1) & -ALIGN; }
+
+/* Begin an exchange: lay out what others get. What goes to several, one after the other, lies there once. */
+static void lay_out(Meeting *self, const Item *items, Py_ssize_t count)
 {
-    Py_ssize_t room = 0, count = PyList_GET_SIZE(manifests);
+    self->number++;
+    int parity = self->number & 1;
+    char *part = self->views[self->own].buf;
+    int64_t *slots = word_of(self, self->own, self->slots[parity]), tag = (int64_t)self->number << TAG_EPOCH_SHIFT;
+    for (Py_ssize_t k = 0; k < self->size; k++)
+        if (k != self->own)
+            slots[SLOT * k + TAG] = tag;
+    Py_ssize_t at = self->areas[parity], place = at;
     for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *one = PyList_GET_ITEM(manifests, i);
-        if (!PyTuple_Check(one) || PyTuple_GET_SIZE(one) != 2 || !PyBytes_Check(PyTuple_GET_ITEM(one, 1)))
-            return -1;
-        Py_ssize_t bytes = PyBytes_GET_SIZE(PyTuple_GET_ITEM(one, 1));
-        if (bytes > AREA)
-            return -1;
-        room += (bytes + ALIGN - 1) & -ALIGN;
-        if (room > AREA)
-            return -1;
+        if (!i || items[i].text != items[i - 1].text) {
+            memcpy(part + at, items[i].text, items[i].bytes);
+            place = at;
+            at += aligned(items[i].bytes);
+        }
+        int64_t *slot = slots + SLOT * items[i].to;
+        slot[0] = place;
+        slot[TAG] = tag | HAS;
+        slot[BYTES] = items[i].bytes;
     }
-    return room;
 }
+
+static inline int64_t *header_of(PyObject *mail) { return (int64_t *)PyByteArray_AS_STRING(mail); }
 
 /* Say that there is something, which has been written, and what is read of others; -1: an error. */
-static int enter_as(Meeting *self, int64_t word, int parity)
+static int enter_as(Meeting *self, int64_t word)
 {
-    int64_t flag = READS(self) ? post_borrowed(self, parity) : 0;
+    int64_t flag = READS(self) ? post_borrowed(self, self->number & 1) : 0;
     if (flag < 0)
         return -1;
     STORE(status_of(self, self->own), word | (int64_t)self->number << STATUS_EPOCH_SHIFT | SOMETHING | flag);
     return 0;
-}
-
-static PyObject *enter(Meeting *self, PyObject *const *args, Py_ssize_t count)
-{
-    if (count != 3)
-        return PyErr_Format(PyExc_TypeError, "enter: expected kind, manifests and data");
-    PyObject *manifests = args[1], *data = args[2];
-    /* Where other nodes have something from this processor, its slots are one more: the twin writes them. */
-    if (!PyList_CheckExact(manifests) || !PyList_CheckExact(data) || room_for(manifests) < 0)
-        return PyObject_CallMethod((PyObject *)self, "_enter", "OOO", args[0], manifests, data);
-    int64_t word = PyLong_AsLongLong(args[0]);
-    if (word == -1 && PyErr_Occurred())
-        return NULL;
-    Py_ssize_t given = PyList_GET_SIZE(manifests);
-    for (Py_ssize_t i = 0; i < given; i++) {
-        Py_ssize_t k = PyLong_AsSsize_t(PyTuple_GET_ITEM(PyList_GET_ITEM(manifests, i), 0));
-        if (k < 0 || k >= self->size)
-            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "enter: no processor of the board");
-    }
-    self->number++;
-    int parity = self->number & 1;
-    char *part = self->views[self->own].buf;
-    int64_t *slots = word_of(self, self->own, self->slots[parity]);
-    int64_t tag = (int64_t)self->number << TAG_EPOCH_SHIFT;
-    if (given < self->size - 1)
-        for (Py_ssize_t k = 0; k < self->size; k++)
-            if (k != self->own)
-                slots[SLOT * k + TAG] = tag;
-    Py_ssize_t at = self->areas[parity], place = at;
-    PyObject *last = NULL;
-    for (Py_ssize_t i = 0; i < given; i++) {
-        PyObject *one = PyList_GET_ITEM(manifests, i), *text = PyTuple_GET_ITEM(one, 1);
-        Py_ssize_t bytes = PyBytes_GET_SIZE(text);
-        if (text != last) {
-            memcpy(part + at, PyBytes_AS_STRING(text), bytes);
-            place = at;
-            at += (bytes + ALIGN - 1) & -ALIGN;
-            last = text;
-        }
-        int64_t *slot = slots + SLOT * PyLong_AsSsize_t(PyTuple_GET_ITEM(one, 0));
-        slot[0] = place;
-        slot[TAG] = tag | HAS;
-        slot[BYTES] = bytes;
-    }
-    if (PyList_GET_SIZE(data)) {
-        PyObject *done = PyObject_CallMethod((PyObject *)self, "_lend", "O", data);
-        if (!done)
-            return NULL;
-        Py_DECREF(done);
-    }
-    return enter_as(self, word, parity) ? NULL : PyList_New(0);
 }
 
 /* A section of packed mail, or a plain one, copied out of memory that is used again: `wire.packed_section`. */
@@ -312,12 +371,15 @@ static PyObject *section_of(const char *mail, Py_ssize_t bytes)
     return section;
 }
 
-static PyObject *gather(Meeting *self, PyObject *kind)
+/* gather(kind) or gather(kind, log): notes the superstep, where nothing but packed mail came; else returns a list. */
+static PyObject *gather(Meeting *self, Args args, Py_ssize_t count)
 {
-    int64_t doing = PyLong_AsLongLong(kind);
+    Chunk *log = count == 2 ? LOG(args[1]) : NULL;
+    double counts[COUNTS] = {log ? log->words : 0, 0, log ? log->messages : 0, [COUNTS - 1] = BY_MAIL};
+    int64_t doing = PyLong_AsLongLong(args[0]);
     if (doing == -1 && PyErr_Occurred())
         return NULL;
-    int found = all_here(self, LOOKS, TURNS);
+    int found = all_here(self);
     if (found < 0)
         return NULL;
     if (!found) {
@@ -327,7 +389,7 @@ static PyObject *gather(Meeting *self, PyObject *kind)
         Py_DECREF(done);
     }
     int parity = self->number & 1, all_read = 1;
-    PyObject *texts = PyList_New(0);
+    PyObject *texts = PyList_New(0), *whole = NULL;
     if (!texts)
         return NULL;
     for (Py_ssize_t k = 0; k < self->size; k++) {
@@ -339,61 +401,54 @@ static PyObject *gather(Meeting *self, PyObject *kind)
         if (word & SOMETHING) {
             int64_t *slot = word_of(self, k, self->slots[parity]) + SLOT * self->own;
             if (slot[TAG] >> TAG_EPOCH_SHIFT != self->number) {
-                PyObject *error =
-                    PyObject_CallMethod((PyObject *)self, "_undelivered", "nL", k, slot[TAG] >> TAG_EPOCH_SHIFT);
-                if (error)
-                    PyErr_SetObject((PyObject *)Py_TYPE(error), error);
-                Py_XDECREF(error);
-                goto failed;
+                PyObject_CallMethod((PyObject *)self, "_undelivered", "nL", k, slot[TAG] >> TAG_EPOCH_SHIFT);
+                goto done;
             }
             if (slot[TAG] & HAS) {
                 Py_ssize_t at = slot[0], bytes = slot[BYTES];
                 if (at < 0)
                     goto twin;
                 if (at + bytes > self->views[k].len) {
-                    PyErr_Format(PyExc_RuntimeError, "a manifest of processor %zd of a board lies outside of its part", k);
-                    goto failed;
+                    PyErr_Format(PyExc_RuntimeError, "a manifest of processor %zd lies outside of its part", k);
+                    goto done;
                 }
                 char *text = (char *)self->views[k].buf + at;
                 int read = bytes && *text >= PACKED && *text <= NOTED; /* no pickle begins so */
-                all_read &= read;
+                all_read &= !log ? read : bytes && *text == PACKED;
+                counts[1] += read ? ((int64_t *)text)[1] : 0;
+                counts[3] += read ? ((int64_t *)text)[2] : 0;
                 PyObject *one = Py_BuildValue("(nN)", k, read ? section_of(text, bytes)
                                                               : PyMemoryView_FromMemory(text, bytes, PyBUF_READ));
                 if (!one || PyList_Append(texts, one)) {
                     Py_XDECREF(one);
-                    goto failed;
+                    goto done;
                 }
                 Py_DECREF(one);
             }
         }
     }
     if (PyDict_GET_SIZE(self->lending) && reclaim(self))
-        goto failed;
-    if (!all_read)
-        return texts;
-    PyObject *sections = PyList_AsTuple(texts);
-    Py_DECREF(texts);
-    return sections;
+        goto done;
+    if (!log || !all_read || !note_row(log, 0, now(), counts))
+        whole = all_read ? PyList_AsTuple(texts) : Py_NewRef(texts);
+    goto done;
 twin:
+    whole = Py_NewRef(Py_None);
+done:
     Py_DECREF(texts);
-    Py_RETURN_NONE;
-failed:
-    Py_DECREF(texts);
-    return NULL;
+    return whole;
 }
 
 /* -- packed mail --------------------------------------------------------------------------------------------------- */
 
 static PyObject *know(PyObject *module, PyObject *args)
 {
-    if (!PyArg_ParseTuple(args, "OOOO!O!:know", &array_type, &from_buffer, &dtype_of, &PyType_Type, &message_type,
-                          &PyType_Type, &section_type))
+    if (!PyArg_ParseTuple(args, "OOOO!O!O!:know", &array_type, &from_buffer, &dtype_of, &PyType_Type, &message_type,
+                          &PyType_Type, &section_type, &PyType_Type, &scalar_type))
         return NULL;
     Py_INCREF(args); /* has them for good */
     Py_RETURN_NONE;
 }
-
-static inline int64_t *header_of(PyObject *mail) { return (int64_t *)PyByteArray_AS_STRING(mail); }
 
 /* The mail for a processor, with room for so many bytes more; NULL without an error: it goes as records. */
 static PyObject *mail_for(PyObject *outgoing, PyObject *dest, Py_ssize_t bytes)
@@ -414,91 +469,77 @@ static PyObject *mail_for(PyObject *outgoing, PyObject *dest, Py_ssize_t bytes)
     return used + bytes > most || PyByteArray_Resize(mail, used + bytes) ? NULL : mail;
 }
 
-/* Add a number: to the last record, if that has numbers of this type. 1, 0 (it goes as records), or -1: an error. */
-static int pack_number(PyObject *outgoing, PyObject *dest, char type, int64_t bits)
+/* Add a record. 1, 0 (it goes as records of Python), or -1: an error. */
+static int pack_record(PyObject *outgoing, PyObject *dest, int64_t kind, int axes, const Py_ssize_t *shape,
+                       const void *data, Py_ssize_t bytes)
 {
-    PyObject *mail = PyDict_GetItemWithError(outgoing, dest);
-    int64_t kind = NUMBERS_KIND | type << CHAR_SHIFT, last = 0;
-    if (mail && PyByteArray_CheckExact(mail)) {
-        last = header_of(mail)[0] >> CHAR_SHIFT;
-        int64_t record = *(int64_t *)(PyByteArray_AS_STRING(mail) + last);
-        if ((record & ((1 << NDIM_SHIFT) - 1)) != kind)
-            last = 0;
-        else if (record >> SIZE_SHIFT == PACKED_NUMBERS)
-            return 0;
-    }
-    if (!(mail = mail_for(outgoing, dest, last ? 8 : 16)))
+    Py_ssize_t before = 8 + 8 * axes, padded = (bytes + 7) & -8;
+    PyObject *mail = mail_for(outgoing, dest, before + padded);
+    if (!mail)
         return PyErr_Occurred() ? -1 : 0;
-    char *end = PyByteArray_AS_STRING(mail) + PyByteArray_GET_SIZE(mail);
-    *(int64_t *)(end - 8) = bits;
-    if (!last) {
-        last = PyByteArray_GET_SIZE(mail) - 16;
-        *(int64_t *)(end - 16) = kind;
-        header_of(mail)[0] = PACKED | last << CHAR_SHIFT;
-    }
-    *(int64_t *)(PyByteArray_AS_STRING(mail) + last) += (int64_t)1 << SIZE_SHIFT;
-    header_of(mail)[1]++;
-    header_of(mail)[2]++;
+    int64_t *end = (int64_t *)(PyByteArray_AS_STRING(mail) + PyByteArray_GET_SIZE(mail));
+    int64_t *record = end - (before + padded) / 8, *header = header_of(mail);
+    record[0] = kind | (int64_t)axes << NDIM_SHIFT | (int64_t)bytes << SIZE_SHIFT;
+    memcpy(record + 1, shape, 8 * axes);
+    if (padded)
+        end[-1] = 0;
+    memcpy((char *)record + before, data, bytes);
+    header[1] += padded / 8;
+    header[2]++;
     return 1;
 }
 
-/* Add an array, likewise. */
-static int pack_array(PyObject *outgoing, PyObject *dest, PyObject *array)
+/* Add a number, likewise: of many Python makes one record. */
+static int pack_number(PyObject *outgoing, PyObject *dest, char type, const void *bits)
+{
+    PyObject *mail = PyDict_GetItemWithError(outgoing, dest);
+    if (mail && PyByteArray_CheckExact(mail) && header_of(mail)[0] >> CHAR_SHIFT == PACKED_NUMBERS)
+        return 0;
+    int packed = pack_record(outgoing, dest, NUMBER_KIND | type << CHAR_SHIFT, 0, NULL, bits, 8);
+    if (packed > 0)
+        header_of(PyDict_GetItemWithError(outgoing, dest))[0] += 1 << CHAR_SHIFT;
+    return packed;
+}
+
+/* Add an array, or a scalar of numpy, likewise. */
+static int pack_array(PyObject *outgoing, PyObject *dest, int64_t kind, PyObject *array)
 {
     Py_buffer view;
     if (PyObject_GetBuffer(array, &view, PyBUF_STRIDES | PyBUF_FORMAT)) {
         PyErr_Clear(); /* a dtype that is no buffer */
         return 0;
     }
-    int packed = 0;
     const char *format = view.format;
-    Py_ssize_t before = 8 + 8 * view.ndim, padded = (view.len + 7) & -8;
+    int packed = 0;
     if (format[0] && !format[1] && strchr("?bBhHiIlLqQefd", format[0]) && view.len <= PACKED_MOST &&
-        PyBuffer_IsContiguous(&view, 'C')) {
-        PyObject *mail = mail_for(outgoing, dest, before + padded);
-        if (mail) {
-            int64_t last = PyByteArray_GET_SIZE(mail) - before - padded;
-            int64_t *record = (int64_t *)(PyByteArray_AS_STRING(mail) + last);
-            record[0] = ARRAY_KIND | format[0] << CHAR_SHIFT | view.ndim << NDIM_SHIFT | (int64_t)view.len << SIZE_SHIFT;
-            for (int axis = 0; axis < view.ndim; axis++)
-                record[1 + axis] = view.shape[axis];
-            if (padded)
-                record[before / 8 + padded / 8 - 1] = 0;
-            memcpy((char *)record + before, view.buf, view.len);
-            int64_t *header = header_of(mail);
-            header[0] = PACKED | last << CHAR_SHIFT;
-            header[1] += padded / 8;
-            header[2]++;
-            packed = 1;
-        }
-        else if (PyErr_Occurred())
-            packed = -1;
-    }
+        (kind == ARRAY_KIND || !view.ndim) && /* a time of numpy's is bytes */
+        PyBuffer_IsContiguous(&view, 'C'))
+        packed = pack_record(outgoing, dest, kind | format[0] << CHAR_SHIFT, view.ndim, view.shape, view.buf, view.len);
     PyBuffer_Release(&view);
     return packed;
 }
 
 /* pack(outgoing, dest, payload): whether the payload, which has no tag, was added to packed mail for that processor. */
-static PyObject *pack(PyObject *module, PyObject *const *args, Py_ssize_t count)
+static PyObject *pack(PyObject *module, Args args, Py_ssize_t count)
 {
     if (count != 3 || !PyDict_CheckExact(args[0]))
         return PyErr_Format(PyExc_TypeError, "pack: expected a dict, a processor and a payload");
     PyObject *payload = args[2];
     int packed = 0;
     if ((PyObject *)Py_TYPE(payload) == array_type)
-        packed = pack_array(args[0], args[1], payload);
+        packed = pack_array(args[0], args[1], ARRAY_KIND, payload);
     else if (PyFloat_CheckExact(payload)) {
         double number = PyFloat_AS_DOUBLE(payload);
-        int64_t bits;
-        memcpy(&bits, &number, 8);
-        packed = pack_number(args[0], args[1], 'd', bits);
+        packed = pack_number(args[0], args[1], 'd', &number);
     }
     else if (PyLong_CheckExact(payload)) {
         int over;
         long long number = PyLong_AsLongLongAndOverflow(payload, &over);
         if (!over)
-            packed = pack_number(args[0], args[1], 'q', number);
+            packed = pack_number(args[0], args[1], 'q', &number);
     }
+    else if (PyObject_TypeCheck(payload, (PyTypeObject *)scalar_type) && !PyType_HasFeature(Py_TYPE(payload), HEAP))
+        packed = pack_array(args[0], args[1], SCALAR_KIND, payload);
     return packed < 0 ? NULL : PyBool_FromLong(packed);
 }
 
@@ -519,7 +560,7 @@ static int add_message(PyObject *messages, PyObject *source, PyObject *payload)
     return failed;
 }
 
-/* The array of a record, which is read there, in the bytes of the mail. */
+/* The array of a record, which is read there, in the bytes of the mail; or a scalar of numpy. */
 static PyObject *array_of(PyObject *mail, const int64_t *record)
 {
     int type = record[0] >> CHAR_SHIFT & 127, ndim = record[0] >> NDIM_SHIFT & 255;
@@ -531,7 +572,9 @@ static PyObject *array_of(PyObject *mail, const int64_t *record)
     Py_ssize_t at = (const char *)(record + 1 + ndim) - PyBytes_AS_STRING(mail);
     PyObject *array = size ? PyObject_CallFunction(from_buffer, "OOnn", mail, dtypes[type], size, at)
                            : PyObject_CallFunction(from_buffer, "yO", "", dtypes[type]); /* no buffer has nothing */
-    if (!array || ndim == 1)
+    if (array && (record[0] & 255) == SCALAR_KIND)
+        Py_SETREF(array, PySequence_GetItem(array, 0));
+    if (!array || ndim == 1 || (record[0] & 255) == SCALAR_KIND)
         return array;
     PyObject *shape = PyTuple_New(ndim);
     for (int axis = 0; shape && axis < ndim; axis++)
@@ -542,7 +585,7 @@ static PyObject *array_of(PyObject *mail, const int64_t *record)
 }
 
 /* unpack(source, mail, messages): add the messages of packed mail, which come from there. */
-static PyObject *unpack(PyObject *module, PyObject *const *args, Py_ssize_t count)
+static PyObject *unpack(PyObject *module, Args args, Py_ssize_t count)
 {
     if (count != 3 || !PyBytes_CheckExact(args[1]) || !PyList_CheckExact(args[2]))
         return PyErr_Format(PyExc_TypeError, "unpack: expected a source, bytes and a list");
@@ -550,75 +593,63 @@ static PyObject *unpack(PyObject *module, PyObject *const *args, Py_ssize_t coun
     Py_ssize_t end = PyBytes_GET_SIZE(args[1]);
     for (Py_ssize_t at = PACKED_HEADER; at < end;) {
         const int64_t *record = (const int64_t *)(text + at);
-        int64_t size = record[0] >> SIZE_SHIFT;
-        if ((record[0] & 255) == ARRAY_KIND) {
-            if (add_message(args[2], args[0], array_of(args[1], record)))
-                return NULL;
-            at += 8 + 8 * (record[0] >> NDIM_SHIFT & 255) + ((size + 7) & -8);
-            continue;
-        }
         int type = record[0] >> CHAR_SHIFT & 127;
-        for (int64_t k = 1; k <= size; k++) {
-            double number;
-            memcpy(&number, record + k, 8);
-            if (add_message(args[2], args[0], type == 'd' ? PyFloat_FromDouble(number) : PyLong_FromLongLong(record[k])))
-                return NULL;
-        }
-        at += 8 + 8 * size;
+        PyObject *payload = (record[0] & 255) != NUMBER_KIND ? array_of(args[1], record)
+                            : type == 'd'                    ? PyFloat_FromDouble(*(const double *)(record + 1))
+                                                             : PyLong_FromLongLong(record[1]);
+        if (add_message(args[2], args[0], payload))
+            return NULL;
+        at += 8 + 8 * (record[0] >> NDIM_SHIFT & 255) + (((record[0] >> SIZE_SHIFT) + 7) & -8);
     }
     Py_RETURN_NONE;
 }
 
-/* post(kind, outgoing): enter the next exchange with packed mail alone, all of it for others; outgoing is empty then.
-   Returns words and messages; None where something else is sent, or there is no room: then nothing was done. */
-static PyObject *post(Meeting *self, PyObject *const *args, Py_ssize_t count)
+/* post(kind, outgoing), or with a log, or with a list of data that is lent too: enter the next exchange with that for
+   others, in bytes; outgoing is empty then. Returns what packed mail counts: words, messages, items, ways. None where
+   something is no bytes, or there is no room: then nothing was done. */
+static PyObject *post(Meeting *self, Args args, Py_ssize_t count)
 {
-    if (count != 2 || !PyDict_CheckExact(args[1]))
+    if (count < 2 || !PyDict_CheckExact(args[1]))
         return PyErr_Format(PyExc_TypeError, "post: expected a kind and a dict");
-    int64_t word = PyLong_AsLongLong(args[0]);
-    if (word == -1 && PyErr_Occurred())
+    Chunk *log = count == 3 ? LOG(args[2]) : NULL;
+    int64_t kind = PyLong_AsLongLong(args[0]), words = 0, messages = 0;
+    if (kind == -1 && PyErr_Occurred())
         return NULL;
+    if (log)
+        log->entered = now();
     PyObject *dest, *mail;
-    Py_ssize_t room = 0, next = 0;
-    while (PyDict_Next(args[1], &next, &dest, &mail)) {
-        if (!PyByteArray_CheckExact(mail) || (room += (PyByteArray_GET_SIZE(mail) + ALIGN - 1) & -ALIGN) > AREA)
+    Item items[ITEMS];
+    Py_ssize_t room = 0, next = 0, i = 0;
+    for (; PyDict_Next(args[1], &next, &dest, &mail); i++) {
+        Item one = {PyLong_AsSsize_t(dest), 0, NULL};
+        if (PyByteArray_CheckExact(mail)) {
+            one.bytes = PyByteArray_GET_SIZE(mail), one.text = PyByteArray_AS_STRING(mail);
+            words += header_of(mail)[1], messages += header_of(mail)[2];
+        }
+        else if (PyBytes_CheckExact(mail))
+            one.bytes = PyBytes_GET_SIZE(mail), one.text = PyBytes_AS_STRING(mail);
+        if (i == ITEMS || !one.text || (room += aligned(one.bytes)) > AREA || one.to == self->own)
             Py_RETURN_NONE;
-        Py_ssize_t k = PyLong_AsSsize_t(dest);
-        if (k == self->own)
-            Py_RETURN_NONE;
-        if (k < 0 || k >= self->size)
+        if (one.to < 0 || one.to >= self->size)
             return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "post: no processor of the board");
+        items[i] = one;
     }
-    self->number++;
-    int parity = self->number & 1;
-    int64_t tag = (int64_t)self->number << TAG_EPOCH_SHIFT, words = 0, messages = 0;
-    int64_t *slots = word_of(self, self->own, self->slots[parity]);
-    for (Py_ssize_t k = 0; k < self->size; k++)
-        if (k != self->own)
-            slots[SLOT * k + TAG] = tag;
-    char *part = self->views[self->own].buf;
-    Py_ssize_t at = self->areas[parity];
-    next = 0;
-    while (PyDict_Next(args[1], &next, &dest, &mail)) {
-        Py_ssize_t bytes = PyByteArray_GET_SIZE(mail);
-        memcpy(part + at, PyByteArray_AS_STRING(mail), bytes);
-        words += header_of(mail)[1];
-        messages += header_of(mail)[2];
-        int64_t *slot = slots + SLOT * PyLong_AsSsize_t(dest);
-        slot[0] = at;
-        slot[TAG] = tag | HAS;
-        slot[BYTES] = bytes;
-        at += (bytes + ALIGN - 1) & -ALIGN;
-    }
-    if (enter_as(self, word, parity))
+    lay_out(self, items, i);
+    PyObject *none = Py_NewRef(Py_None);
+    if (count == 4 && PyList_GET_SIZE(args[3]))
+        Py_SETREF(none, PyObject_CallMethod((PyObject *)self, "_lend", "O", args[3]));
+    Py_XDECREF(none);
+    if (!none || enter_as(self, kind))
         return NULL;
+    if (log)
+        log->words = words, log->messages = messages;
     PyDict_Clear(args[1]);
-    return Py_BuildValue("(LL)", (long long)words, (long long)messages);
+    return Py_BuildValue("(LLii)", (long long)words, (long long)messages, 0, BY_MAIL);
 }
 
 /* deal(texts, dests, items, head, words, p): add items, of so many words each, to the plain sections for their
    destinations, which begin with that head: `wire.plain_text`. Returns whether it could; nothing was done if not. */
-static PyObject *deal(PyObject *module, PyObject *const *args, Py_ssize_t count)
+static PyObject *deal(PyObject *module, Args args, Py_ssize_t count)
 {
     if (count != 6 || !PyDict_CheckExact(args[0]))
         return PyErr_Format(PyExc_TypeError, "deal: expected a dict, destinations, items, a head, words and processors");
@@ -655,27 +686,16 @@ static PyObject *deal(PyObject *module, PyObject *const *args, Py_ssize_t count)
 
 /* -- the type ------------------------------------------------------------------------------------------------------ */
 
-static void let_views_go(Meeting *self)
-{
-    if (self->views)
-        for (Py_ssize_t k = 0; k < self->size; k++)
-            if (self->views[k].obj)
-                PyBuffer_Release(&self->views[k]);
-    PyMem_Free(self->views);
-    self->views = NULL;
-}
-
 static int meeting_init(Meeting *self, PyObject *args, PyObject *keywords)
 {
-    PyObject *parts, *waiter, *got, *lending, *borrowing, *dropped;
+    PyObject *parts, *given[OBJECTS] = {NULL, NULL, NULL, NULL, NULL, Py_None};
     Py_ssize_t own;
     long long number;
-    if (!PyArg_ParseTuple(args, "O!nLOO!O!O!O!n(nn)(nn)(nn):Meeting", &PyList_Type, &parts, &own, &number, &waiter,
-                          &PyList_Type, &got, &PyDict_Type, &lending, &PyDict_Type, &borrowing, &PyDict_Type, &dropped,
-                          &self->status, &self->borrows[0], &self->borrows[1], &self->slots[0], &self->slots[1],
-                          &self->areas[0], &self->areas[1]))
+    if (!PyArg_ParseTuple(args, "O!nLOO!O!O!O!n(nn)(nn)(nn):Meeting", &PyList_Type, &parts, &own, &number, &given[4],
+                          &PyList_Type, &given[0], &PyDict_Type, &given[1], &PyDict_Type, &given[2], &PyDict_Type,
+                          &given[3], &self->status, &self->borrows[0], &self->borrows[1], &self->slots[0],
+                          &self->slots[1], &self->areas[0], &self->areas[1]))
         return -1;
-    let_views_go(self);
     self->size = PyList_GET_SIZE(parts);
     self->own = own;
     self->number = number;
@@ -695,40 +715,32 @@ static int meeting_init(Meeting *self, PyObject *args, PyObject *keywords)
             return -1;
         }
     }
-    Py_XSETREF(self->waiter, Py_NewRef(waiter));
-    Py_XSETREF(self->got, Py_NewRef(got));
-    Py_XSETREF(self->lending, Py_NewRef(lending));
-    Py_XSETREF(self->borrowing, Py_NewRef(borrowing));
-    Py_XSETREF(self->dropped, Py_NewRef(dropped));
-    Py_XSETREF(self->settled, Py_NewRef(Py_None));
+    for (int i = 0; i < OBJECTS; i++)
+        Py_XSETREF(self->objects[i], Py_NewRef(given[i]));
     return 0;
 }
 
 static int meeting_traverse(Meeting *self, visitproc visit, void *arg)
 {
-    Py_VISIT(self->waiter);
-    Py_VISIT(self->got);
-    Py_VISIT(self->lending);
-    Py_VISIT(self->borrowing);
-    Py_VISIT(self->dropped);
+    for (int i = 0; i < OBJECTS; i++)
+        Py_VISIT(self->objects[i]);
     return 0;
 }
 
 static int meeting_clear(Meeting *self)
 {
-    Py_CLEAR(self->waiter);
-    Py_CLEAR(self->got);
-    Py_CLEAR(self->lending);
-    Py_CLEAR(self->borrowing);
-    Py_CLEAR(self->dropped);
-    Py_CLEAR(self->settled);
+    for (int i = 0; i < OBJECTS; i++)
+        Py_CLEAR(self->objects[i]);
     return 0;
 }
 
 static void meeting_dealloc(Meeting *self)
 {
     PyObject_GC_UnTrack(self);
-    let_views_go(self);
+    for (Py_ssize_t k = 0; self->views && k < self->size; k++)
+        if (self->views[k].obj)
+            PyBuffer_Release(&self->views[k]);
+    PyMem_Free(self->views);
     meeting_clear(self);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
@@ -741,12 +753,10 @@ static PyMemberDef meeting_members[] = {
 };
 
 static PyMethodDef meeting_methods[] = {
-    {"meet", (PyCFunction)meet, METH_O, NULL},
-    {"show", (PyCFunction)show, METH_O, NULL},
-    {"enter", (PyCFunction)(void (*)(void))enter, METH_FASTCALL, NULL},
-    {"gather", (PyCFunction)gather, METH_O, NULL},
+    {"meet", (PyCFunction)(void (*)(void))meet, METH_FASTCALL, NULL},
+    {"show", (PyCFunction)(void (*)(void))show, METH_FASTCALL, NULL},
+    {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, NULL},
     {"post", (PyCFunction)(void (*)(void))post, METH_FASTCALL, NULL},
-    {"here", (PyCFunction)(void (*)(void))here, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -777,23 +787,14 @@ static PyMethodDef functions[] = {
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT, .m_name = "pybsp._core", .m_doc = "See pybsp/core.c.", .m_size = -1, .m_methods = functions};
 
-#define CONSTANT(name) {#name, name}
-static const struct { const char *name; long value; } constants[] = {
-    CONSTANT(STATUS_EPOCH_SHIFT), CONSTANT(TAG_EPOCH_SHIFT), CONSTANT(SOMETHING), CONSTANT(BORROWS), CONSTANT(SHOWS),
-    CONSTANT(KIND_AND_FLAGS), CONSTANT(SLOT), CONSTANT(TAG), CONSTANT(BYTES), CONSTANT(HAS), CONSTANT(AGES),
-    CONSTANT(AREA), CONSTANT(ALIGN), CONSTANT(PACKED), CONSTANT(PLAIN), CONSTANT(NOTED), CONSTANT(PACKED_HEADER),
-    CONSTANT(ARRAY_KIND), CONSTANT(NUMBERS_KIND), CONSTANT(CHAR_SHIFT), CONSTANT(NDIM_SHIFT), CONSTANT(SIZE_SHIFT),
-};
-
 PyMODINIT_FUNC PyInit__core(void)
 {
-    if (!(name_tries = PyUnicode_InternFromString("tries")) || PyType_Ready(&meeting_type) < 0)
+    name_tries = PyUnicode_InternFromString("tries");
+    if (!name_tries || PyType_Ready(&meeting_type) < 0 || PyType_Ready(&chunk_type) < 0)
         return NULL;
     PyObject *core = PyModule_Create(&module);
-    if (!core || PyModule_AddObjectRef(core, "Meeting", (PyObject *)&meeting_type) < 0)
+    if (!core || PyModule_AddObjectRef(core, "Meeting", (PyObject *)&meeting_type) < 0 ||
+        PyModule_AddObjectRef(core, "Chunk", (PyObject *)&chunk_type) < 0)
         return NULL;
-    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
-        if (PyModule_AddIntConstant(core, constants[i].name, constants[i].value) < 0)
-            return NULL;
     return core;
 }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .group_rides import GroupRide, GroupRides, Numbering, group_signature
-from .notes import Note
 
 if TYPE_CHECKING:
     from .rides import Ride, Supersteps
@@ -18,7 +18,7 @@ class GroupNotes:
         self._calls, self._group, self._rides = calls, group, calls.rides
         self._of_group = calls.rides.group_calls.on(group.members)
         self._notes = calls.rides.notes
-        self.count = self._notes.count
+        self.log = self._notes.log
 
     def signature(self, name: str, agreed: dict[str, str]) -> int:
         """That of a call."""
@@ -34,17 +34,17 @@ class GroupNotes:
         """A call begins: see `Rides.begin`."""
         return self._rides.begin_on(self._of_group, name, agreed, of_call)
 
-    def send(self, dest: int, note: Note, words: int) -> None:
-        """A note that counts so many words goes to a number of the group with this superstep."""
-        self._notes.send(self._group.members[dest], note, words)
+    def send(
+        self, name: str, dests: Sequence[int], signature: int, value: Any, note: Callable[[Any], Any], words: int
+    ) -> None:
+        """A value that counts so many words goes to numbers of the group with this superstep; see `Notes.send`."""
+        members = self._group.members
+        self._notes.send(name, [members[dest] for dest in dests], signature, value, note, words)
 
-    def take(self, signature: int, expected: list[int], name: str) -> list[tuple[int, Note]]:
-        """The notes of a call's superstep, with their sources, numbers of the group, in order; see `Notes.take`."""
-        members, numbers = self._group.members, self._group.numbers
-        pids = sorted(members[number] for number in expected)
-        came = [(numbers[source], note) for source, note in self._notes.take(signature, pids, name)]
-        return came if self._group.ascending else sorted(came, key=_source)
+    def take_from(self, signature: int, source: int, name: str) -> Any:
+        """The note of a call's superstep from a number of the group; see `Notes.take_from`."""
+        return self._notes.take_from(signature, self._group.members[source], name)
 
-
-def _source(came: tuple[int, Note]) -> int:
-    return came[0]
+    def take(self, signature: int, sources: Sequence[int], name: str) -> list[tuple[int, Any]]:
+        """`take_from` several, with these."""
+        return [(source, self.take_from(signature, source, name)) for source in sources]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from .account import Counted
+from .chunk import Counted
 from .rides import Letter, Ride, Rides, Stream, Supersteps, signature
 from .transport import Arrival
 

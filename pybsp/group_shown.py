@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .account import Counted
+from .chunk import Counted, pack_counts
 from .group_rides import Numbering, group_signature
-from .log import pack_counts
 from .rides import Supersteps
-from .shown import Counts, Shown
+from .shown import Begin, Counts, Shown
 from .transport import Arrival
 from .transport.media.near import Near
+from .ways import BY_RECORD
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
@@ -39,7 +39,7 @@ class GroupShown(Shown):
         self._calls = engine.rides.group_calls.on(members)
         self._more = False  # whether other groups go on after the superstep that has ended last
         if not self.others and not group.singles:
-            self.idle = [([], [], [0], pack_counts(0, 0, 0, 0))]
+            self.idle = [([], [], [0], pack_counts(0, 0, 0, 0, BY_RECORD))]
 
     @classmethod
     def on(cls, engine: SuperstepEngine, group: Numbering) -> GroupShown | None:
@@ -52,7 +52,11 @@ class GroupShown(Shown):
     def signature(self, name: str, arguments: dict[str, str]) -> int:
         return group_signature(self._group.members, name, arguments)
 
-    def begin(self, name: str, arguments: dict[str, str], of_call: int) -> int:
+    @property
+    def begin(self) -> Begin:
+        return self._begin
+
+    def _begin(self, name: str, arguments: dict[str, str], of_call: int) -> int:
         engine = self._engine
         if engine.registrations.declared or not engine.gate.limit:
             return -1

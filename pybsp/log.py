@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,21 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .chunk import COLUMNS, Chunk, pack_row
 from .machine import NO_KINDS
 from .ways import firsts
 
 # The columns of a processor's rows.
 LABEL, WORK, SECONDS, MEASURED, WORDS_OUT, WORDS_IN, MESSAGES_OUT, MESSAGES_IN, ITEMS_OUT, ITEMS_IN, WAYS = range(11)
-COLUMNS = 11
 # Of combined rows these are others.
 MESSAGES, ITEMS, WORDS, MEAN = MESSAGES_OUT, MESSAGES_IN, ITEMS_OUT, ITEMS_IN
 
-pack_row = struct.Struct(f"={COLUMNS}d").pack_into  # of a log
-# The same of a superstep in which no items travel: words and messages, out and in, are packed already, as they are
-# often those of the last one, and to pack a number takes 10 ns.
-_COUNTED = struct.Struct("=4d")
-pack_counts, unpack_counts = _COUNTED.pack, _COUNTED.unpack
-pack_counted_row = struct.Struct(f"=4d{_COUNTED.size}s16xd").pack_into
 _GATHERED = 1 << 16  # rows that a processor is sent to combine at a time: 5 MiB
 _COMBINING = 64  # processors that combine, at most: of very many, each would have a few rows
 
@@ -66,7 +59,7 @@ Rode = tuple[int, dict[str, int], str]  # what `Log.rode` was given, and in whic
 INDICES = ""  # in the place of a name there: bytes of indices, which count no words
 
 
-class Log:
+class Log(Chunk):
     """What one processor notes of its supersteps, and, once the ledger was asked for, what all did in them.
 
     Attributes:
@@ -86,6 +79,7 @@ class Log:
     CHUNK = ROWS * COLUMNS  # numbers of one
 
     def __init__(self) -> None:
+        super().__init__()
         self._full: list[memoryview[float]] = []
         self._open()
         self.labels: dict[str, int] = {"": 0}
@@ -104,9 +98,8 @@ class Log:
         self._begun, self._instants = array("q"), array("d")
 
     def _open(self) -> None:
-        self.numbers = memoryview(bytearray(8 * self.CHUNK)).cast("d")
-        self.end = 0
-        self.memory = self.numbers.obj
+        self.memory, self.end = bytearray(8 * self.CHUNK), 0
+        self.numbers = memoryview(self.memory).cast("d")
 
     def note(
         self,
@@ -168,6 +161,7 @@ class Log:
 
     def begin_at(self, instant: float) -> None:
         """The superstep that goes on began then, by this processor's clock, and not when the last one ended."""
+        self.left = instant
         if self._begun and self._begun[-1] == len(self):
             self._instants[-1] = instant
         else:

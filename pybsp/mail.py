@@ -12,9 +12,12 @@ something else follows.
 from __future__ import annotations
 
 import array
+import ast
 import math
 import pickle
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -29,17 +32,19 @@ from .ways import BY_COLLECTIVE, BY_MAIL
 
 # Kinds of records: (kind, tag, bytes, ...), where a negative kind has a pickled tag. Numbers without tags that are sent
 # one after the other are one record; so is packed mail.
-NUMBER, ARRAY, BYTES, BUFFER, PICKLE, SHORT_PICKLE, SHORT_ARRAY, NUMBERS, SHORT_BYTES, PACKED = range(1, 11)
+NUMBER, ARRAY, BYTES, BUFFER, PICKLE, SHORT_PICKLE, SHORT_ARRAY, NUMBERS, SHORT_BYTES, PACKED, SCALAR = range(1, 12)
 # Pickles and arrays of so many bytes, at most, lie in the record: copying them thrice takes less time than saying where
 # they lie. Where a destination gets much, only the shortest do, and of bytes these alone.
 SHORT = 1 << 14
 SHORTEST, MUCH = 1 << 10, 1 << 12  # bytes; words
 
-_COMPLETE = frozenset({NUMBER, SHORT_PICKLE, SHORT_ARRAY, SHORT_BYTES})  # nothing of these lies elsewhere
+_COMPLETE = frozenset({NUMBER, SHORT_PICKLE, SHORT_ARRAY, SHORT_BYTES, SCALAR})  # nothing of these lies elsewhere
 _SIMPLE = frozenset("?bBhHiIlLqQefdFD")  # characters of dtypes that these say all about, in native order
 _FLOATS = frozenset("efd")  # of formats of memoryviews
 _NOTHING_SENT: Mapping[int, object] = {}
 PLAIN_NUMBERS = frozenset({int, float, complex, bool})
+# The classes of numpy's scalars that their bytes and a character say all about.
+_SCALARS = frozenset(np.dtype(code).type for code in _SIMPLE)
 _PLAIN_TAGS = frozenset({type(None), int, str, float, bool, bytes})
 
 
@@ -99,11 +104,12 @@ class Mail:
             self.runs.pop(dest, None)
         dtype, size = payload.dtype, payload.nbytes
         code = dtype.char
-        if size <= self._short and (size <= SHORTEST or out.words < MUCH) and code in _SIMPLE and dtype.isnative:
-            out.records.append((sign * SHORT_ARRAY, tag, size, payload.tobytes(), code, payload.shape))
-            out.words += (size + 7) >> 3
-        elif dtype.hasobject:
+        form = code if code in _SIMPLE and dtype.isnative else None if dtype.hasobject else form_of(dtype)
+        if form is None:
             self._send_object(out, sign, tag, payload)
+        elif size <= self._short and (size <= SHORTEST or out.words < MUCH) and type(form) is str and dtype.itemsize:
+            out.records.append((sign * SHORT_ARRAY, tag, size, payload.tobytes(), form, payload.shape))
+            out.words += (size + 7) >> 3
         else:
             self._send_array(out, sign, tag, payload)
 
@@ -158,7 +164,10 @@ class Mail:
             return
         self.runs.pop(dest, None)
         if is_number(payload):
-            out.records.append((sign * NUMBER, tag, 8, payload))
+            if kind in _SCALARS:  # numpy's own pickle of it takes as long as the exchange
+                out.records.append((sign * SCALAR, tag, 8, payload.tobytes(), payload.dtype.char))
+            else:
+                out.records.append((sign * NUMBER, tag, 8, payload))
             out.words += 1
         elif kind is bytes:
             size = len(payload)
@@ -181,13 +190,11 @@ class Mail:
     def _send_array(self, out: Outgoing, sign: int, tag: Any, payload: Any) -> None:
         size, dtype = payload.nbytes, payload.dtype
         offset = out.reserve(size)
-        # A dtype without fields is known by its short string, which is quicker to pickle and to read.
-        plain = dtype.names is None and dtype.kind != "V"
         if size:
             # The one copy; it also packs an array that is not contiguous. Structures go as they are, gaps included.
             raw = dtype if dtype.names is None else np.dtype((np.void, dtype.itemsize))
             np.copyto(np.ndarray(payload.shape, raw, out.array, offset), payload if raw is dtype else payload.view(raw))
-        out.records.append((sign * ARRAY, tag, size, offset, dtype.str if plain else dtype, payload.shape))
+        out.records.append((sign * ARRAY, tag, size, offset, form_of(dtype), payload.shape))
         out.words += words_of(size)
 
     def room(self, dest: int, shape: tuple[int, ...], dtype: np.dtype[Any], tag: Any) -> NDArray[Any]:
@@ -353,6 +360,30 @@ class Inbox(Sequence[Message]):
         return f"<inbox: {len(self)} messages, {self.nbytes} bytes>"
 
 
+@lru_cache(maxsize=256)
+def form_of(dtype: np.dtype[Any]) -> Any:
+    """What a record says of a dtype: a text where that says all of it, which is quicker to pickle and to read."""
+    if dtype.names is None:
+        return dtype.str if dtype.kind != "V" else dtype
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # metadata has no text
+        try:
+            text = repr(np.lib.format.dtype_to_descr(dtype))
+            same = dtype_of(text) == dtype and not dtype.isalignedstruct
+        except (Warning, ValueError, TypeError, SyntaxError):
+            same = False
+    return text if same else dtype
+
+
+@lru_cache(maxsize=256)
+def dtype_of(form: Any) -> np.dtype[Any]:
+    """The dtype that a record says."""
+    if type(form) is str and form[0] == "[":
+        form = np.lib.format.descr_to_dtype(ast.literal_eval(form))
+    found: np.dtype[Any] = np.dtype(form)
+    return found
+
+
 def is_number(payload: Any) -> bool:
     """Whether a payload counts one word, whatever it takes: a number of Python or numpy."""
     return type(payload) in PLAIN_NUMBERS or (isinstance(payload, np.generic) and payload.dtype.kind in "biufcmM")
@@ -371,24 +402,24 @@ def _buffer(payload: Any) -> memoryview | None:
 
 def _nbytes(descriptors: Any) -> int:
     if type(descriptors) is bytes:
-        return sum(8 * size if kind == NUMBERS else size for kind, _, size, _, _ in wire.packed_records(descriptors))
+        return sum(size for _, _, size, _, _ in wire.packed_records(descriptors))
     special = {NUMBERS: lambda record: 8 * len(record[3]), PACKED: lambda record: _nbytes(record[3])}
     return sum(special[record[0]](record) if record[0] in special else record[2] for record in descriptors)
 
 
 def _unpack_packed(source: int, mail: bytes, messages: list[Message]) -> None:
     """Add the messages of packed mail, which come from there: the twin of the compiled one."""
-    for kind, code, size, shape, at in wire.packed_records(mail):
-        if kind == NUMBERS:
-            messages += [Message(source, None, number) for number in np.frombuffer(mail, code, size, at).tolist()]
-        else:
-            messages.append(Message(source, None, np.ndarray(shape, code, mail, at)))
+    for kind, code, _, shape, at in wire.packed_records(mail):
+        payload: Any = np.ndarray(shape, code, mail, at)
+        if kind != wire.ARRAY_KIND:
+            payload = payload.item() if kind == wire.NUMBER_KIND else payload[()]
+        messages.append(Message(source, None, payload))
 
 
 if core is None:
     unpack_packed: Callable[[int, bytes, list[Message]], None] = _unpack_packed
 else:
-    core.know(np.ndarray, np.frombuffer, np.dtype, Message, Section)
+    core.know(np.ndarray, np.frombuffer, np.dtype, Message, Section, np.generic)
     unpack_packed = core.unpack
 
 
@@ -407,7 +438,8 @@ def unpack(source: int, section: Section, messages: list[Message]) -> None:
         if kind == SHORT_ARRAY:
             shape = record[5]
             # Of one dimension this is the quicker way.
-            payload = np.frombuffer(record[3], record[4]) if len(shape) == 1 else np.ndarray(shape, *record[4:2:-1])
+            dtype = dtype_of(record[4]) if record[4][0] == "[" else record[4]
+            payload = np.frombuffer(record[3], dtype) if len(shape) == 1 else np.ndarray(shape, dtype, record[3])
             messages.append(new_tuple(Message, (source, tag, payload)))
             continue
         if kind == NUMBERS:
@@ -421,9 +453,11 @@ def unpack(source: int, section: Section, messages: list[Message]) -> None:
         if kind in (NUMBER, SHORT_BYTES):
             payload = record[3]
         elif kind == SHORT_ARRAY:
-            payload = np.ndarray(record[5], record[4], record[3])
+            payload = np.ndarray(record[5], dtype_of(record[4]), record[3])
+        elif kind == SCALAR:
+            payload = np.frombuffer(record[3], record[4])[0]
         elif kind == ARRAY:
-            payload = np.ndarray(record[5], record[4], data, record[3])
+            payload = np.ndarray(record[5], dtype_of(record[4]), data, record[3])
         elif kind == BYTES:
             payload = data[record[3] : record[3] + record[2]].tobytes()  # a copy: bytes cannot be a view
         elif kind == SHORT_PICKLE:
@@ -446,7 +480,7 @@ def has_pickles(section: Section) -> bool:
     return any(
         record[0] < 0
         or record[0] in (SHORT_PICKLE, PICKLE)
-        or (record[0] in (ARRAY, SHORT_ARRAY) and np.dtype(record[4]).hasobject)
+        or (record[0] in (ARRAY, SHORT_ARRAY) and dtype_of(record[4]).hasobject)
         for record in section.descriptors
     )
 
@@ -460,7 +494,7 @@ def arrays_of(section: Section) -> list[NDArray[Any]]:
     for record in section.descriptors:
         kind = abs(record[0])
         if kind == ARRAY or (kind == BUFFER and record[4] in _FLOATS):
-            found.append(np.ndarray(record[5], np.dtype(record[4]), data, record[3]))
+            found.append(np.ndarray(record[5], dtype_of(record[4]), data, record[3]))
     return found
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .account import clock
+from .chunk import COLUMNS, clock
 from .ledger import predicted_exchange
-from .log import COLUMNS, ITEMS, MEASURED, MESSAGES, SECONDS, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, combine
+from .log import ITEMS, MEASURED, MESSAGES, SECONDS, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, combine
 from .machine import BSPMachine, EBSPMachine, resized
 from .records import PartTotals
 from .transport import LEDGER, REPLIES, Parcel, Section

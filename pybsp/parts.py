@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from . import process
-from .account import clock
 from .agreement import parts
+from .chunk import clock
 from .errors import UsageError
 from .failures import killed
 from .log import SECONDS
@@ -134,8 +134,8 @@ class Split(Generic[Machine]):
         whole = self._whole
         usable = True
         # What was computed after the part's last superstep is of the whole's, in which it ends.
-        whole.account.work += part.account.work
-        part.account.work = 0.0
+        whole.account.log.work += part.account.log.work
+        part.account.log.work = 0.0
         for kind, flops in part.account.log.take_kinds().items():
             whole.account.log.note_kind(kind, flops)
         spent = part.account.time() - self._began  # before others are waited for

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from .account import clock
+from .chunk import clock
 from .compiled import core
 from .convert import as_array, what
 from .cost import Cost, Machine

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .account import COUNTS, NOTHING, Counted, clock
+from .account import COUNTS, NOTHING
+from .chunk import Counted, clock, unpack_counts
 from .failures import note_label
-from .log import COLUMNS, Log, pack_counted_row, unpack_counts
 from .mail import Message, unpack
 from .rides import Letter, Ride, Stream, Supersteps, signature
 from .transport import LETTERS, QUIET, RIDES, Arrival, Bytes, Parcel
@@ -28,22 +28,22 @@ from .transport.wire import BY_MESSAGE
 from .ways import BY_COLLECTIVE, BY_RECORD
 
 if TYPE_CHECKING:
+    from .log import Log
     from .superstep import SuperstepEngine
 
 Result = TypeVar("Result")
 
 NOT_SHOWN: Final = object()
 ELSEWHERE: Final = BY_MESSAGE  # where memory lies that others do not see
-_CHUNK = Log.CHUNK
-_WAY = float(BY_RECORD)  # as a row has it
 letter_source = itemgetter(0)
 
 
-Counts = bytes  # words out and in, messages out and in, as `log.pack_counts` makes it
+Counts = bytes  # words out and in, messages out and in, as `chunk.pack_counts` makes it
 # A superstep of a climb (collectives/small_climbs.py): who hears this processor, who it hears from, these and itself,
 # counts.
 Turn = tuple[list[int], list[int], list[int], Counts]
 Came = tuple[Arrival, float, Counted]  # instead of a record: seconds of computing before it, what this processor sent
+Begin = Callable[[str, dict[str, str], int], int]
 Read = Callable[[int, int], tuple[Any, float]]  # of a processor's record, where it begins
 
 
@@ -148,20 +148,15 @@ class Shown:
         """That of the next superstep."""
         return self._board.number + 1 & 1
 
-    def begin(self, name: str, arguments: dict[str, str], of_call: int) -> int:
-        """A call begins: see `Rides.begin`.
+    @property
+    def begin(self) -> Begin:
+        """What begins a call: see `Rides.begin_shown`."""
+        return self._engine.rides.begin_shown
 
-        Returns:
-            The signature of its first superstep; -1 where all processors have something else to say with it.
-        """
-        engine = self._engine
-        if engine.registrations.declared or not engine.gate.limit:
-            return -1
-        return engine.rides.begin(name, arguments, of_call)
-
-    def work(self, flops: float) -> None:
-        """`BSP.work`."""
-        self._engine.account.work += flops
+    @property
+    def log(self) -> Log:
+        """The engine's: what is charged to `work` there is as by `BSP.work`."""
+        return self._engine.account.log
 
     @property
     def traced(self) -> bool:
@@ -187,34 +182,16 @@ class Shown:
         engine = self._engine
         place = at >> 3
         try:
+            log = engine.account.log
             arrival: Arrival | None
             if engine.rides.riding:
                 parcels, sent = engine.pack_rides()
-                enter = clock()
+                log.entered = clock()
                 arrival = self._show(RIDES, parcels) or QUIET
             else:
-                enter, sent = clock(), NOTHING
-                arrival = self._show(RIDES)
-            if arrival is None:
-                account = engine.account
-                log, left = account.log, account.left
-                account.left = leave = clock()
-                row = log.end
-                # As `SuperstepEngine.sync` writes it.
-                pack_counted_row(
-                    log.memory,
-                    8 * row,
-                    account.label_number or label,
-                    account.work,
-                    enter - left,
-                    leave - left,
-                    counts,
-                    _WAY,
-                )
-                account.work = 0.0
-                log.end = row = row + COLUMNS
-                if row == _CHUNK:
-                    log.turn()
+                sent = NOTHING
+                arrival = self._show(RIDES, None, log, label, counts)
+            if arrival is None:  # it is noted
                 for words in self._theirs:
                     if words[place] != signature:
                         engine.agreement.differ(self._differs(name, place, signature))
@@ -222,7 +199,7 @@ class Shown:
         except BaseException as error:
             self._leave(error, name)
             raise
-        self._go_on(name, arrival, enter, sent, counts, self._differs(name, place, signature))
+        self._go_on(name, arrival, log.entered, sent, counts, self._differs(name, place, signature))
 
     def hear(self, name: str, label: float, signature: int, at: int, read: Callable[[int], tuple[Any, Counts]]) -> Any:
         """`sync` of a processor that does not know whether the others show anything.
@@ -236,48 +213,32 @@ class Shown:
             `NOT_SHOWN` where one does not show anything: then what came is `heard`, or `swap` goes on.
         """
         engine = self._engine
-        account = engine.account
+        log = engine.account.log
         try:
             arrival: Arrival | None
             if engine.rides.riding:
                 parcels, sent = engine.pack_rides()
-                enter = clock()
+                log.entered = clock()
                 arrival = self._show(RIDES, parcels) or QUIET
             else:
-                enter, sent = clock(), NOTHING
+                log.entered, sent = clock(), NOTHING
                 arrival = self._show(RIDES)
             place = at >> 3
             for words in self._theirs:
                 if words[place] != signature:
                     if arrival is None:
                         engine.agreement.differ(self._differs(name, place, signature))
-                    self._came = arrival, enter - account.left, sent
+                    self._came = arrival, log.entered - log.left, sent
                     return NOT_SHOWN
             leave = clock()  # reading is the computing of what follows, as in `sync`
             found, counts = read(at)
             if arrival is None:
-                log, left = account.log, account.left
-                account.left = leave
-                row = log.end
-                pack_counted_row(
-                    log.memory,
-                    8 * row,
-                    account.label_number or label,
-                    account.work,
-                    enter - left,
-                    leave - left,
-                    counts,
-                    _WAY,
-                )
-                account.work = 0.0
-                log.end = row = row + COLUMNS
-                if row == _CHUNK:
-                    log.turn()
+                log.note_row(label, leave, counts)
                 return found
         except BaseException as error:
             self._leave(error, name)
             raise
-        self._go_on(name, arrival, enter, sent, counts)
+        self._go_on(name, arrival, log.entered, sent, counts)
         return found
 
     def heard(self, name: str, steps: Callable[[], Supersteps[Result]]) -> Result:
@@ -349,13 +310,13 @@ class Shown:
             came: list[Message] = []
             got = _letters(arrival, came) if engine.group_rides is None and not rides.riding else None
             if got is not None and [one[0] for one in came] == expected and all(one[1] == signature for one in came):
-                engine.account.note_own(label, enter, clock(), sent, got)
+                engine.account.log.note_own(label, enter, clock(), sent, got)
                 return [payload for _, _, payload in came]
         except BaseException as error:
             self._leave(error, name)
             raise
         rides.count(name, words)
-        return self._ride_on(name, signature, at, arrival, enter - engine.account.left, sent, expected, read)
+        return self._ride_on(name, signature, at, arrival, enter - engine.account.log.left, sent, expected, read)
 
     def _ride_on(
         self,
@@ -412,9 +373,9 @@ class Shown:
             differs: see `SuperstepEngine.take_rides`.
         """
         engine = self._engine
-        words_out, words_in, messages_out, messages_in = map(int, unpack_counts(counts))
+        words_out, words_in, messages_out, messages_in, _ = map(int, unpack_counts(counts))
         engine.rides.count(name, words_out)
-        seconds = enter - engine.account.left
+        seconds = enter - engine.account.log.left
         sent = sent[0] + words_out, sent[1] + messages_out, 0, sent[3] | BY_RECORD
         return engine.take_rides(name, arrival, seconds, sent, (words_in, messages_in, 0, 0), differs)
 

@@ -22,15 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .accesses import READ_THERE, Accesses
-from .account import COUNTS, NOTHING, Account, Counted, clock
+from .account import COUNTS, NOTHING, Account
 from .agreement import Agreement, doing, flags_of
 from .arrays import Array
+from .chunk import Counted, clock
 from .errors import BSPError, UsageError, describe, where
 from .failures import failure_of, label_of, note_label
 from .gate import Gate
 from .global_arrays import GlobalArray
 from .layouts import Layout
-from .log import COLUMNS, Log
+from .log import Log
 from .mail import SHORT, Inbox, Mail, arrays_of
 from .participant import Participant, Saving, Texts
 from .patterns import Patterns
@@ -52,7 +53,6 @@ from .transport import (
     MAIL,
     NOTES,
     PUTS,
-    QUIET,
     READS,
     REPLIES,
     REPLY,
@@ -69,7 +69,7 @@ from .transport import (
 from .transport.delivery import NOT_JOINED
 from .transport.media.near import Near
 from .transport.router import Direct, Router
-from .transport.wire import LAID_MOST, PACKED, parcels_of
+from .transport.wire import LAID_MOST, parcels_of
 from .transport.wire import source as source_of
 from .ways import AGREED, BY_COLLECTIVE, BY_GET, BY_MAIL, BY_PATTERN, BY_PUT, BY_QUEUE, MAKING
 
@@ -213,7 +213,7 @@ class SuperstepEngine:
         self.rides = Rides(self)
         self.agreement.called = self.rides.called
         self._letters: list[tuple[int, Section]] = []  # for the rides
-        self._noted: list[tuple[int, Section]] = []
+        self._noted: dict[int, Any] = {}
         self.shown = Shown.of(self)
         self.as_shown: AsShown | None = None
         self.inbox = self._empty = Inbox((), self._outgoing)
@@ -297,7 +297,7 @@ class SuperstepEngine:
         # queue is too, until it is forgotten. Where participants have little to send there is a shorter way than `end`.
         if self.participants or not self._fast or not self.gate.limit:
             near = self._near
-            if near is not None and self.gate.limit and not self.accesses.asking and self._sync_laid(near):
+            if near is not None and self.gate.limit and self._sync_laid(near):
                 return
             self.gate.check("bsp.sync")
             self.end(SYNC, None, _SYNCED)
@@ -308,52 +308,46 @@ class SuperstepEngine:
         # Time counts here: it is what an empty superstep takes. To pack is computing: the exchange begins after it.
         try:
             self.inbox = self._empty
+            near, account = self._near, self.account
+            log = account.log
             if self._outgoing or self._puts:
-                near = self._near
-                if near is not None and not self._puts and self.tracer is None:
+                texts: Texts = {}
+                if near is not None and self.tracer is None:
+                    if not self._puts:
+                        exchanged = near.exchange_mail(SYNC, self._outgoing, log)
+                        if exchanged is not None:
+                            self._take_mail(*exchanged)
+                            return
+                    elif not self._outgoing:
+                        texts = self.accesses.lay_puts()
+                if near is not None and texts:
                     enter = clock()
-                    exchanged = near.exchange_mail(SYNC, self._outgoing)
-                    if exchanged is not None:
-                        self._take_mail(enter, *exchanged)
-                        return
-                parcels, sent = self.mail.pack(self.pid)
-                if self._puts:
-                    sent = self.accesses.pack_puts(parcels, sent)
-                if self.tracer is not None:
-                    self.tracer.count(parcels)
-                enter = clock()
-                arrival = self.route(SYNC, None, parcels, COUNTS)
+                    exchanged = near.exchange_mail(SYNC, texts)
+                    assert exchanged is not None  # there is room
+                    sent, arrival = (*exchanged[0][:3], BY_PUT), arrival_of(exchanged[1])
+                else:
+                    parcels, sent = self.mail.pack(self.pid)
+                    if self._puts:
+                        sent = self.accesses.pack_puts(parcels, sent)
+                    if self.tracer is not None:
+                        self.tracer.count(parcels)
+                    enter = clock()
+                    arrival = self.route(SYNC, None, parcels, COUNTS)
+            elif near is not None:
+                quiet = near.meet(SYNC, log)
+                if quiet is None:
+                    return  # it is noted
+                arrival, sent, enter = quiet, NOTHING, log.entered
             else:
                 sent, enter = NOTHING, clock()
                 arrival = self.route(SYNC, None, _NONE, COUNTS)
-            account = self.account
-            log, left = account.log, account.left
-            if arrival is not QUIET:
-                if arrival[0] is not None:
-                    self._take(arrival, SYNC, _SYNCED, enter - left, sent)
-                    if self._letters or self._noted:
-                        self._go_on()  # nothing rides here: it says so
-                    return
+            if arrival[0] is not None:
+                self._take(arrival, SYNC, _SYNCED, enter - log.left, sent)
+            else:
                 got = self._deliver(arrival) if arrival[2] else NOTHING
-                account.note_own(0.0, enter, clock(), sent, got)
-                if self._letters or self._noted:
-                    self._go_on()
-                return
-            leave = clock()
-            numbers, at = log.numbers, log.end
-            if account.label_number:
-                numbers[at] = account.label_number
-            if account.work:
-                numbers[at + 1] = account.work
-                account.work = 0.0
-            numbers[at + 2] = enter - left
-            numbers[at + 3] = leave - left
-            if sent is not NOTHING:
-                numbers[at + 4], numbers[at + 6], _, numbers[at + 10] = sent
-            log.end = at + COLUMNS
-            if log.end == _CHUNK:
-                log.turn()
-            account.left = leave
+                log.note_own(0.0, enter, clock(), sent, got)
+            if self._letters or self._noted:
+                self._go_on()  # nothing rides here: it says so
         except BaseException as error:
             self.agreement.leave(error)
             raise
@@ -366,10 +360,10 @@ class SuperstepEngine:
         """
         if self._outgoing or self._puts or self.tracer is not None:
             return False
-        if len(self.participants) > 1 and sum([bool(one.sent()) for one in self.participants]) > 1:
-            return False  # what goes to one processor is not of one of them alone
         rides = self.rides
         riding = rides in self.participants
+        if len(self.participants) > 1 + riding and sum([bool(one.sent()) for one in self.participants]) > 1:
+            return False  # what goes to one processor is not of one of them alone
         if riding and (rides.mail.outgoing or self.group_rides is not None):
             return False
         texts: Texts = {}
@@ -390,34 +384,46 @@ class SuperstepEngine:
                 one.laid()
             self.participants.clear()
             self.inbox = self._empty
+            reads = self.accesses.reads
+            kind = SYNC | FLAG_GETS if reads else SYNC
             enter = clock()
-            arrival: Arrival | tuple[tuple[int, Section], ...]
-            words = messages = 0
-            if texts:
-                exchanged = near.exchange_mail(SYNC, texts)
+            counts = NOTHING
+            sections: Sequence[tuple[int, Section]] = ()
+            if texts or riding:  # what rides is waited for: as a rule something comes
+                exchanged = near.exchange_mail(kind, texts)
                 assert exchanged is not None  # there is room
-                (words, messages), arrival = exchanged
+                counts, came = exchanged
+                if not isinstance(came, Arrival):
+                    sections = came
+                arrival = arrival_of(came, self._noted)
             else:
-                arrival = self.route(SYNC, None, _NONE, COUNTS)
-            kinds = notes = None
-            if isinstance(arrival, Arrival):
-                kinds, notes, parcels, joined = arrival
-            else:
-                parcels, joined = parcels_of(arrival), NOT_JOINED
+                arrival = self.route(kind, None, _NONE, COUNTS)
+            kinds, notes, parcels, joined = arrival
             if own:
                 parcels = [*parcels, (self.pid, own)]
                 parcels.sort(key=source_of)
                 # What others have sent to a queue may be one array, which has not what comes from here.
                 joined = {stream: data for stream, data in joined.items() if stream not in own}
             arrival = new_tuple(Arrival, (kinds, notes, parcels, joined))
-            account, sent = self.account, (words, messages, items, ways)
+            log, sent = self.account.log, (counts[0], counts[1], items, ways)
             if kinds is not None:
-                self._take(arrival, SYNC, _SYNCED, enter - account.left, sent)
+                self._take(arrival, SYNC, _SYNCED, enter - log.left, sent)
             else:
+                # Where this processor reads what others have, so do all others, without a word beside it.
+                read = self._answer(parcels) if reads else NOTHING
                 got = self._deliver(arrival) if parcels else NOTHING
+                if sections and self._noted:  # they count too, beside what was delivered
+                    words = messages = 0
+                    for _, section in sections:
+                        words += section[1]
+                        messages += section[2]
+                    got = words, messages, got[2], 0
                 if self.patterns.awaited:
                     self.patterns.complete()
-                account.note_own(0.0, enter, clock(), sent, got)
+                if reads:
+                    sent = sent[0] + read[0], sent[1] + read[1], items, ways
+                    got = got[0] + read[2], got[1] + read[3], got[2], 0
+                log.note_own(0.0, enter, clock(), sent, got)
         except BaseException as error:
             self.agreement.leave(error)
             raise
@@ -427,44 +433,24 @@ class SuperstepEngine:
             self._go_on()
         return True
 
-    def _take_mail(
-        self, enter: float, counts: tuple[int, int], arrival: Arrival | tuple[tuple[int, Section], ...]
-    ) -> None:
-        """The end of a superstep in which this processor has sent packed mail alone: so many words and messages."""
-        account = self.account
-        words, messages = counts
+    def _take_mail(self, sent: Counted, arrival: Arrival | tuple[tuple[int, Section], ...]) -> None:
+        """The end of a superstep in which this processor has sent packed mail alone.
+
+        Args:
+            arrival: sections, where all that came is such too: then the superstep is noted.
+        """
         if not isinstance(arrival, Arrival):
-            words_in = messages_in = 0
-            for _, section in arrival:
-                if section[0][0] != PACKED:
-                    arrival = Arrival(None, None, parcels_of(arrival), NOT_JOINED)
-                    break
-                words_in += section[1]
-                messages_in += section[2]
-        if isinstance(arrival, Arrival):
-            sent = words, messages, 0, BY_MAIL
-            self._take(arrival, SYNC, _SYNCED, enter - account.left, sent)
-            if self._letters or self._noted:
-                self._go_on()  # nothing rides here: it says so
+            if arrival:
+                self.inbox = Inbox(arrival, self._outgoing)
             return
-        if arrival:
-            self.inbox = Inbox(arrival, self._outgoing)
-        leave, left, log = clock(), account.left, account.log
-        log.note(
-            account.label_number,
-            account.work,
-            enter - left,
-            leave - left,
-            words,
-            words_in,
-            messages,
-            messages_in,
-            0,
-            0,
-            BY_MAIL,
-        )
-        account.work = 0.0
-        account.left = leave
+        log = self.account.log
+        if arrival[0] is not None:
+            self._take(arrival, SYNC, _SYNCED, log.entered - log.left, sent)
+        else:
+            got = self._deliver(arrival)
+            log.note_own(0.0, log.entered, clock(), sent, got)
+        if self._letters or self._noted:
+            self._go_on()  # nothing rides here: it says so
 
     def sync_own(self, name: str) -> None:
         """`BSP.own_superstep`."""
@@ -516,7 +502,7 @@ class SuperstepEngine:
                 arrival = self.shown.quiet()
             else:
                 arrival = self.route(RIDES | flags, note, parcels, charge)
-            seconds = charge.seconds if account.virtual else enter - account.left
+            seconds = charge.seconds if account.virtual else enter - account.log.left
         except BaseException as error:
             note_label(error, account.label or name)
             self.agreement.leave(error)
@@ -542,13 +528,13 @@ class SuperstepEngine:
             arrival = self.route(RIDES, None, parcels, COUNTS)
             got = rides.take_letters(arrival)
             if got is not None:
-                account.note_own(self.shown.label(name), enter, clock(), sent, got)
+                account.log.note_own(self.shown.label(name), enter, clock(), sent, got)
         except BaseException as error:
             note_label(error, account.label or name)
             self.agreement.leave(error)
             raise
         if got is None:
-            return self.take_rides(name, arrival, enter - account.left, sent)
+            return self.take_rides(name, arrival, enter - account.log.left, sent)
         rides.words = {}
         rides.go_on()
         return False
@@ -604,7 +590,7 @@ class SuperstepEngine:
     def _go_on(self) -> None:
         """What rides goes on, after the exchange: its work is the next superstep's."""
         letters, self._letters = self._letters, []
-        noted, self._noted = self._noted, []
+        noted, self._noted = self._noted, {}
         self.rides.deliver(letters, noted)
 
     def end(self, kind: int, note: Any, what: str) -> Sequence[Any] | None:
@@ -626,7 +612,7 @@ class SuperstepEngine:
             enter = clock()
             charge = account.charge(enter)
             arrival = self.route(kind | flags, note, parcels, charge)
-            seconds = charge.seconds if account.virtual else enter - account.left
+            seconds = charge.seconds if account.virtual else enter - account.log.left
             return self._take(arrival, kind, what, seconds, counts)
         except BaseException as error:
             self.agreement.leave(error)
@@ -660,7 +646,7 @@ class SuperstepEngine:
             self.inbox = self._empty
             charge = account.charge(enter)
             away = begun.leave - begun.enter
-            seconds = charge.seconds if account.virtual else enter - account.left - away
+            seconds = charge.seconds if account.virtual else enter - account.log.left - away
             arrival = begun.complete(charge=charge, grace=grace)
             self._take(arrival, SYNC, f"called bsp.begin() at {begun.line}", seconds, begun.sent)
         except BaseException as error:
@@ -787,7 +773,7 @@ class SuperstepEngine:
                 elif stream == LETTERS:
                     self._letters.append((source, section))
                 elif stream == NOTES:
-                    self._noted.append((source, section))
+                    self._noted[source] = section[0]
                 elif stream == PUTS:
                     put.append(section)
                 elif stream >= JOINED:
@@ -981,12 +967,19 @@ class SuperstepEngine:
         """When all others were last heard of: whoever leaves an exchange knows that they entered it."""
         account = self._innermost().account
         ended = f"superstep {account.superstep - 1} ended" if account.superstep else "it began"
-        return f"was last heard of when {ended}, {time.perf_counter() - account.left:.0f} s ago"
+        return f"was last heard of when {ended}, {time.perf_counter() - account.log.left:.0f} s ago"
 
 
 def _agreed(counts: Counted) -> Counted:
     words, messages, items, ways = counts
     return words, messages, items, ways | AGREED
+
+
+def arrival_of(came: Arrival | tuple[tuple[int, Section], ...], noted: dict[int, Any] | None = None) -> Arrival:
+    """What `Near.exchange_mail` brings, as an arrival; `noted`: as of `wire.parcels_of`."""
+    if isinstance(came, Arrival):
+        return came
+    return new_tuple(Arrival, (None, None, parcels_of(came, noted), NOT_JOINED))
 
 
 def _count(parcels: Iterable[tuple[int, Parcel]], pid: int) -> Counted:

@@ -69,8 +69,9 @@ class Tracer:
     def __init__(self, engine: SuperstepEngine) -> None:
         self.collectives: dict[int, str] = {}
         self._engine, self._account, self._pid = engine, engine.account, engine.pid
+        began = self._account.log.left
         self.log = self._account.log = OwnLog()
-        self.log.begin_at(self._account.left)
+        self.log.begin_at(began)
         self.words = self.log.words
         engine.tracer = self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pybsp import chunk, ways
 from pybsp.compiled import core
 from pybsp.transport import memory, wire
 from pybsp.transport.board import Board
@@ -59,7 +61,8 @@ def exchange(size, seed):
             elif what == "show":
                 found[own] = board.show(1)
             else:
-                late = board.enter(1, texts[own], [])
+                posted = board.post(1, dict(texts[own]), None, []) is not None
+                late = [] if posted else board.enter(1, texts[own], [])
                 gathered = board.gather(1)
                 texts_in = gathered if gathered is None else [(k, bytes(text)) for k, text in gathered]
                 found[own] = late, texts_in, board.number
@@ -73,6 +76,7 @@ def exchange(size, seed):
 
 for size in (2, 3, 5):
     exchange(size, size)
+from pybsp import chunk, ways
 from pybsp.compiled import core
 print("compiled", core is not None)
 """
@@ -125,13 +129,69 @@ assert pybsp.run(main) in (None, (2.0, [1] * 3), (2.0, [0] * 3))
 """
 
 
-@built
 def test_it_knows_the_layout_of_a_board() -> None:
-    names = [name for name in vars(core) if name.isupper()]
-    assert len(names) > 10
-    assert {name: getattr(core, name) for name in names} == {
-        name: getattr(memory if name == "ALIGN" else wire, name) for name in names
-    }
+    lines = re.findall(r"^#define ([A-Z_]+) +(\d+|\(1 << \d+\))(?: |$)", (ROOT / "pybsp" / "core.c").read_text(), re.M)
+    known = {**vars(ways), **vars(chunk), **vars(memory), **vars(wire)}
+    found = {name: eval(value) for name, value in lines if name in known}
+    assert {"STATUS_EPOCH_SHIFT", "AREA", "ALIGN", "NOTED", "NUMBER_KIND", "COLUMNS", "BY_MAIL"} <= set(found)
+    assert found == {name: known[name] for name in found}
+
+
+class Chunk(chunk.Chunk):
+    """One of two rows, as a log turns to the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turn()
+
+    def turn(self) -> None:
+        self.memory, self.end = bytearray(8 * 2 * chunk.COLUMNS), 0
+
+
+class InPython(Chunk, chunk.Noting):
+    note_row = chunk.Noting.note_row
+
+
+@built
+def test_it_notes_rows_as_python_does() -> None:
+    for of in (notes := Chunk(), twin := InPython()):
+        of.left, of.entered, of.work, of.label_number = 1.0, 1.5, 7.0, 3.0
+        of.note_row(2.0, 2.25, chunk.pack_counts(4, 5, 6, 7, ways.BY_RECORD))
+        assert (of.work, of.left, of.end) == (0.0, 2.25, chunk.COLUMNS)
+        of.label_number = 0.0
+    first = [3.0, 7.0, 0.5, 1.25, 4.0, 5.0, 6.0, 7.0, 0.0, 0.0, ways.BY_RECORD]
+    assert np.frombuffer(notes.memory)[: chunk.COLUMNS].tolist() == first
+    assert notes.memory == twin.memory
+    for of in notes, twin:
+        full = of.memory
+        of.note_own(2.0, 3.0, 4.0, (1, 2, 3, 4), (5, 6, 7, 8))
+        second = [2.0, 0.0, 0.75, 1.75, 1.0, 5.0, 2.0, 6.0, 3.0, 7.0, 4.0]
+        assert np.frombuffer(full)[chunk.COLUMNS :].tolist() == second
+        assert (of.end, bytes(of.memory)) == (0, bytes(len(full)))
+
+
+@built
+def test_rows_that_have_no_room_are_refused() -> None:
+    notes = Chunk()
+    for wrong in (0.0, 1.0, b""), (0.0, 1.0, None), (0.0, 1.0), ("", 1.0, chunk.NO_COUNTS):
+        with pytest.raises(TypeError):
+            notes.note_row(*cast("Any", wrong))
+    for end in -1, 2 * chunk.COLUMNS, chunk.COLUMNS + 1:
+        notes.end = end
+        with pytest.raises(IndexError, match="no room for a row"):
+            notes.note_row(0.0, 1.0, chunk.NO_COUNTS)
+    assert notes.memory == bytes(len(notes.memory))
+
+
+@built
+def test_its_clock_is_that_of_python() -> None:
+    parts = [memoryview(bytearray(wire.CONTEXTS * wire.board_bytes(1)))]
+    window = SimpleNamespace(size=1, parts=parts, words=[part.cast("q") for part in parts], sync=None, pool=None)
+    board, notes = Board(cast("Window", window), [0], 0, 0, 0, None, Waiter("yield")), Chunk()
+    before = chunk.clock()
+    assert board.meet(1, notes, 0.0, chunk.NO_COUNTS)
+    assert before <= notes.entered <= notes.left <= chunk.clock()
+    assert notes.end == chunk.COLUMNS
 
 
 @built

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 import pybsp
 from pybsp import account, superstep
 from pybsp.account import Account
-from pybsp.log import COLUMNS, INDICES, MEAN, MEASURED, SECONDS, Log, combine, ridden, spans
+from pybsp.chunk import COLUMNS
+from pybsp.log import INDICES, MEAN, MEASURED, SECONDS, Log, combine, ridden, spans
 from pybsp.mail import Mail
 from pybsp.patterns import Pattern
 from pybsp.rides import Supersteps
@@ -131,7 +132,7 @@ def test_the_log_of_a_trace_begins_when_the_program_does() -> None:
     engine: Any = SimpleNamespace(account=account, pid=0)
     Tracer(engine)
     account.log.note(0.0, 0.0, 1.0, 2.0, 0, 0, 0, 0, 0, 0, 0)
-    assert account.log.begins(0, 1).tolist() == [account.left]
+    assert account.log.begins(0, 1).tolist() == [account.log.left]
 
 
 def test_what_rides_beside_a_call_of_another_group_is_said() -> None:

@@ -64,7 +64,7 @@ def test_the_page_has_the_bits_of_words() -> None:
 def test_the_page_has_the_bits_of_packed_mail() -> None:
     packed = rows("Packed mail")
     assert packed["1"] == [
-        f"{wire.PACKED} in bits 0 to {wire.CHAR_SHIFT - 1}; from bit {wire.CHAR_SHIFT} on where the last record begins"
+        f"{wire.PACKED} in bits 0 to {wire.CHAR_SHIFT - 1}; from bit {wire.CHAR_SHIFT} on how many numbers there are"
     ]
     assert wire.PACKED_HEADER == wire.WORD * (1 + 2)
     assert list(packed)[-4:] == [
@@ -73,7 +73,10 @@ def test_the_page_has_the_bits_of_packed_mail() -> None:
         f"{wire.NDIM_SHIFT} to {wire.NDIM_SHIFT + 7}",
         f"{wire.SIZE_SHIFT} to 62",
     ]
-    assert packed[list(packed)[-4]] == [f"{wire.ARRAY_KIND}: an array; {wire.NUMBERS_KIND}: numbers"]
+    kinds = (
+        f"{wire.ARRAY_KIND}: an array; {wire.NUMBER_KIND}: a number of Python; {wire.SCALAR_KIND}: a scalar of numpy"
+    )
+    assert packed[list(packed)[-4]] == [kinds]
 
 
 def test_the_page_has_the_words_of_a_plain_section() -> None:
@@ -101,7 +104,7 @@ def test_a_plain_section_is_read_as_it_was(descriptors: Any) -> None:
     assert plain(wire.data_with(memoryview(text), size, found)) == joined
 
 
-@pytest.mark.parametrize("notes", [[(1 << 61, 2.5)], [(5, b"12345678"), (6, 1, True)]])
+@pytest.mark.parametrize("notes", [{1 << 61: 2.5}, {5: b"12345678", 6: (1.0,)}])
 @pytest.mark.parametrize("beside", [False, True])
 def test_notes_beside_a_plain_section_are_read_as_they_were(notes: Any, beside: bool) -> None:
     content = [np.arange(5, dtype=np.uint8), np.arange(3, dtype=np.uint8)]
@@ -111,7 +114,7 @@ def test_notes_beside_a_plain_section_are_read_as_they_were(notes: Any, beside: 
     queue = [(9, (None, 3, 2))] if beside else []
     expected = [*queue, (NOTES, (notes, 4, len(notes)))]
     sections = wire.plain_sections(text)
-    assert [(stream, section[:3]) for stream, section in sections] == expected
+    assert [(stream, section[:3]) for stream, section in sections.items()] == expected
     for found in (  # with the compiled core, and without it
         wire.parcels_here([(4, memoryview(text))], lambda *_: content[0]),
         wire.parcels_of([(4, wire.packed_section(text))]),

@@ -32,8 +32,9 @@ from numpy.typing import NDArray
 
 import pybsp
 from pybsp import collectives
+from pybsp.chunk import COLUMNS
 from pybsp.errors import UsageError
-from pybsp.log import COLUMNS, MEASURED, SECONDS, spans
+from pybsp.log import MEASURED, SECONDS, spans
 
 from . import patterns
 from .patterns import WORD

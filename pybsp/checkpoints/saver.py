@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import settings
-from ..account import clock
+from ..chunk import clock
 from ..errors import CheckpointError, UsageError
 from ..participant import Saving
 from ..rides import refuse_under_way
@@ -240,7 +240,7 @@ class Saver(Saving):
             check_boundary(self._engine, "bsp.checkpoint")  # wrong also where none is due
         self._left = left = self._left - 1
         if left > 0 and not (self._counts and len(self._log) >= self._at):
-            if self._account.left >= self._look_at:
+            if self._account.log.left >= self._look_at:
                 self._look()
             return
         computed = self._account.computed()

@@ -18,7 +18,7 @@ import os
 import platform
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -127,7 +127,6 @@ class Board(Meeting):
     def speak_outside(self) -> None:
         """There are other nodes, for which this processor may have something."""
         self._tags.append(SLOT * len(self._ranks) + TAG)
-        self.enter = self._enter  # type: ignore[method-assign]  # the compiled one knows this node alone
 
     def shown(self) -> tuple[list[memoryview], tuple[int, int], int]:
         """Where a record is for all to see (`show`): all parts, where it begins, by parity, and its bytes at most."""
@@ -137,7 +136,7 @@ class Board(Meeting):
         self, kind: int, manifests: Sequence[tuple[int, bytes]], data: list[Bytes]
     ) -> list[tuple[int, bytes]]:
         """`enter`, where this processor shows a record too."""
-        return self._enter(kind, manifests, data, shows=True)
+        return self.enter(kind, manifests, data, shows=True)
 
     def enter_quiet(self, kind: int) -> int:
         """Enter an exchange in which this processor says nothing; returns its status."""
@@ -243,13 +242,13 @@ class Board(Meeting):
                 # Who says anything has written a tag for all: an old one is no "nothing for you".
                 tag = slots[own + TAG]
                 if tag >> TAG_EPOCH_SHIFT != self.number:
-                    raise self._undelivered(k, tag >> TAG_EPOCH_SHIFT)
+                    self._undelivered(k, tag >> TAG_EPOCH_SHIFT)
                 if tag & HAS:
                     found.append((k, slots[own], slots[own + BYTES]))
         return found
 
-    def _undelivered(self, k: int, number: int) -> DeliveryError:
-        return DeliveryError(
+    def _undelivered(self, k: int, number: int) -> NoReturn:
+        raise DeliveryError(
             f"in exchange {self.number} on a node processor {self._own} of its board found what processor {k} had said "
             f"in exchange {number}"
         )

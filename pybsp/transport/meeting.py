@@ -10,10 +10,10 @@ The rules of the protocol stand at their lines. tests/model explores all orders 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from ..chunk import NO_COUNTS, Chunk, Counted, clock
 from ..compiled import core
-from ..errors import DeliveryError
 from . import Section
 from .lending import Lent
 from .memory import ALIGN, Bytes
@@ -34,6 +34,15 @@ from .wire import (
 
 if TYPE_CHECKING:
     from .waiting import Waiter
+
+
+def _noted(exchange: Callable[[int], bool], kind: int, log: Chunk | None, label: float, counts: bytes) -> bool:
+    if log is not None:
+        log.entered = clock()
+    alike = exchange(kind)
+    if alike and log is not None:
+        log.note_row(label, clock(), counts)
+    return alike
 
 
 class Twin:
@@ -65,12 +74,19 @@ class Twin:
     _lending: dict[int, list[Bytes]]
     _borrowing: dict[int, Any]
 
-    def meet(self, kind: int) -> bool:
+    def meet(self, kind: int, log: Chunk | None = None, label: float = 0.0, counts: bytes = NO_COUNTS) -> bool:
         """An exchange in which this processor says nothing.
+
+        Args:
+            log: to note its superstep in, if all did the same.
+            label, counts: as of `Chunk.note_row`.
 
         Returns:
             Whether all did the same, and nobody said anything.
         """
+        return _noted(self._meet, kind, log, label, counts)
+
+    def _meet(self, kind: int) -> bool:
         number = self.number = self.number + 1
         word = number << STATUS_EPOCH_SHIFT | kind
         # Two of everything are enough: a processor that enters exchange k + 2 has seen all others in k + 1, which they
@@ -112,14 +128,20 @@ class Twin:
             self._lent.clear()
         return True
 
-    def show(self, kind: int) -> bool:
+    def show(self, kind: int, log: Chunk | None = None, label: float = 0.0, counts: bytes = NO_COUNTS) -> bool:
         """An exchange in which each shows all others a record, which it has written to its area of this parity.
 
         What others show is there until this processor enters its next exchange.
 
+        Args:
+            log, label, counts: as of `meet`.
+
         Returns:
             Whether all did so.
         """
+        return _noted(self._show, kind, log, label, counts)
+
+    def _show(self, kind: int) -> bool:
         # The area is free, as in `enter`: all others have entered the last exchange, so none reads what was there.
         number = self.number = self.number + 1
         word = posted = number << STATUS_EPOCH_SHIFT | kind | SHOWS
@@ -215,21 +237,31 @@ class Twin:
         self._mine[parity] = word
         return late
 
-    def post(self, kind: int, outgoing: dict[int, Any]) -> tuple[int, int] | None:
-        """Say what this processor does, and hand over mail for others, which is all packed: the compiled one does so.
+    def post(
+        self, kind: int, outgoing: dict[int, Any], log: Chunk | None = None, data: Sequence[Bytes] = ()
+    ) -> Counted | None:
+        """`enter`, in fewer steps, with bytes for others: the compiled one does so.
+
+        Args:
+            outgoing: what they are, by processor of the board; packed mail is a bytearray. Empty afterwards.
+            log: of which this begins to end the superstep.
+            data: a list; as of `enter`.
 
         Returns:
-            Words and messages that others get; None where nothing was done: something is not packed, or there is no
-            room.
+            What the packed mail counts; None where nothing was done: something is no bytes, or there is no room.
         """
         return None
 
-    def gather(self, kind: int) -> Sequence[tuple[int, memoryview | Section]] | None:
+    def gather(self, kind: int, log: Chunk | None = None) -> Sequence[tuple[int, memoryview | Section]] | None:
         """Wait for all others; the fast path on, where all do the same and nothing comes by message.
+
+        Args:
+            log: to note the superstep in, which `post` began to end, if nothing but packed mail has come.
 
         Returns:
             (from whom, manifest); of packed mail and plain sections the compiled one returns the section as it has
-            come, and where nothing else came, all in a tuple. Or None: `finish` and `manifests` say more.
+            come, and where nothing else came (with a log: nothing but packed mail), all in a tuple. Or None: `finish`
+            and `manifests` say more.
         """
         number = self.number
         # A number in a status only grows: a larger one means that the other is ahead, and left this exchange behind.
@@ -253,7 +285,7 @@ class Twin:
                 slots = slots_of[parity]
                 tag = slots[own + TAG]
                 if tag >> TAG_EPOCH_SHIFT != number:
-                    raise self._undelivered(k, tag >> TAG_EPOCH_SHIFT)
+                    self._undelivered(k, tag >> TAG_EPOCH_SHIFT)
                 if tag & HAS:
                     at = slots[own]
                     if at < 0:
@@ -289,8 +321,6 @@ class Twin:
                     return False
         return True
 
-    _meet, _show, _enter = meet, show, enter  # by these names the compiled ones call them
-
     # -- of board.py --------------------------------------------------------------------------------------------------
 
     words: list[int]
@@ -307,7 +337,7 @@ class Twin:
     def _lay(self, text: bytes, data: list[Bytes]) -> int:
         raise NotImplementedError
 
-    def _undelivered(self, k: int, number: int) -> DeliveryError:
+    def _undelivered(self, k: int, number: int) -> NoReturn:
         raise NotImplementedError
 
 

@@ -17,6 +17,7 @@ in the quiet exchanges of board.py and heads.py, where each word is compared as 
 
 from __future__ import annotations
 
+import marshal
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
@@ -26,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import MAIL, NOTES, Parcel, Section, new_tuple
+from . import MAIL, NOTES, PUTS, READS, Parcel, Section, new_tuple
 from .memory import ALIGN, Bytes
 
 WORD = 8  # bytes
@@ -194,7 +195,7 @@ def contents(parcel: Parcel) -> tuple[int, Contents]:
 def read(text: memoryview) -> tuple[Any, tuple[int, Contents]]:
     """The note of a manifest, and the contents with the bytes of all data before them."""
     if text[0] in (PLAIN, NOTED):
-        total, within = contents(dict(plain_sections(bytes(text))))
+        total, within = contents(plain_sections(bytes(text)))
         return None, (total, [(*entry[:5], WITH_MANIFEST if entry[4] else BY_MESSAGE) for entry in within])
     found: tuple[Any, ...] = packed_section(text) if text[0] == PACKED else loads(text)
     if len(found) == MAIL_ALONE:
@@ -234,7 +235,7 @@ def parcels_here(
             arrived.append((k, {MAIL: packed_section(text)}))
             continue
         if begins in (PLAIN, NOTED):
-            arrived.append((k, dict(plain_sections(bytes(text)))))
+            arrived.append((k, plain_sections(bytes(text))))
             continue
         found = loads(text)
         if len(found) == MAIL_ALONE:
@@ -267,14 +268,23 @@ def parcels_here(
     return arrived
 
 
-def parcels_of(sections: Iterable[tuple[int, Section]]) -> Arrived:
-    """The parcels of packed mail and plain sections, as the compiled core gathers them."""
+def parcels_of(sections: Iterable[tuple[int, Section]], noted: dict[int, Any] | None = None) -> Arrived:
+    """The parcels of packed mail and plain sections, as the compiled core gathers them.
+
+    Args:
+        noted: gets the notes, by source; None: their sections are in the parcels.
+    """
     arrived: Arrived = []
     for k, section in sections:
-        if section[0][0] == PACKED:
+        text = section[0]
+        if text[0] == PACKED:
             arrived.append((k, {MAIL: section}))
+        elif text[0] == NOTED and noted is not None:
+            noted[k], at = notes_of(text)
+            if at < len(text):
+                arrived.append((k, dict((plain_section(text, at),))))
         else:
-            arrived.append((k, dict(plain_sections(section[0]))))
+            arrived.append((k, plain_sections(text)))
     return arrived
 
 
@@ -286,18 +296,18 @@ source = itemgetter(0)  # of what has arrived
 # What small arrays and single numbers without tags are sent as, by pybsp/core.c: made as the program sends, and read as
 # it reads. It is the descriptors of a section of mail without data, and alone on a board it is the manifest.
 #
-#   word            PACKED in bits 0 to 7; from bit 8 on where the last record begins, in bytes
+#   word            PACKED in bits 0 to 7; from bit 8 on how many numbers there are
 #   2 words         words and messages, as of a section
-#   records         1 word       bits  0 to  7   ARRAY_KIND or NUMBERS_KIND
+#   records         1 word       bits  0 to  7   ARRAY_KIND, NUMBER_KIND: of Python, or SCALAR_KIND: of numpy
 #                                      8 to 15   the type's character, as numpy and struct have it
 #                                     16 to 23   axes
-#                                     32 to 62   bytes of the array, or how many numbers
+#                                     32 to 62   bytes
 #                   words        the array's shape
 #                   content      padded to words
 
 PACKED = 1
 PACKED_HEADER = 3 * WORD
-ARRAY_KIND, NUMBERS_KIND = 7, 8
+ARRAY_KIND, NUMBER_KIND, SCALAR_KIND = 7, 8, 9
 CHAR_SHIFT, NDIM_SHIFT, SIZE_SHIFT = 8, 16, 32
 
 
@@ -308,7 +318,7 @@ def packed_section(mail: bytes | bytearray | memoryview) -> Section:
 
 
 def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tuple[int, ...], int]]:
-    """The records of packed mail: kind, character, bytes or numbers, shape, and where the content begins."""
+    """The records of packed mail: kind, character, bytes, shape, and where the content begins."""
     at = PACKED_HEADER
     while at < len(mail):
         (word,) = unpack_from("q", mail, at)
@@ -316,13 +326,13 @@ def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tup
         shape = unpack_from(f"{axes}q", mail, at + WORD)
         at += WORD * (1 + axes)
         yield kind, chr(word >> CHAR_SHIFT & 255), size, shape, at
-        at += WORD * size if kind == NUMBERS_KIND else size + WORD - 1 & -WORD
+        at += size + WORD - 1 & -WORD
 
 
 # -- a plain section --------------------------------------------------------------------------------------------------
 #
-# What a queue or a pattern has for one processor of the board, where it is all that goes there, and little: it is the
-# manifest. Its first byte is that of no pickle, and of no packed mail.
+# What a queue, a pattern, puts or gets have for one processor of the board, where it is all that goes there, and
+# little: it is the manifest. Its first byte is that of no pickle, and of no packed mail.
 #
 #   word            PLAIN
 #   2 words         words and messages that it counts
@@ -337,6 +347,7 @@ LAID_MOST = 1 << 14  # bytes of all that a processor sends so, where that is for
 _plain_header = Struct("6q").pack
 _plain_words = Struct("6q").unpack_from
 NOTED_HEADER = 3 * WORD
+MARSHAL = 2  # what is written so all Python releases read; in half a pickle's time
 _noted_header, _noted_words = Struct("3q").pack, Struct("3q").unpack_from
 
 
@@ -366,38 +377,84 @@ def plain_text(
     return bytearray().join((_plain_header(PLAIN, words, messages, stream, items, len(text)), text, *content))
 
 
-def plain_section(text: bytes) -> tuple[int, Section]:
-    """The stream and the section of a plain one, whose data is read in the text."""
-    _, words, _, stream, items, size = _plain_words(text)
-    descriptors = _read_again(text[PLAIN_HEADER : PLAIN_HEADER + size]) if size else None
-    data = np.frombuffer(text, np.uint8, -1, PLAIN_HEADER + size)
+# The content of one of puts, where all are of items that lie together: of each 3 words, which are the number of its
+# array, the first item and the bytes of its values, and these, padded to words. Of what is read where it lies it is 2
+# words: words and messages.
+
+PUT_HEADER = 3 * WORD
+_put_words, _put_at = Struct("3q").pack, Struct("3q").unpack_from
+_PADDING = [bytes(-k % WORD) for k in range(WORD)]
+_read_words = Struct("2q").pack
+
+
+def plain_puts(puts: Sequence[tuple[int, int, bytes]], words: int) -> bytearray:
+    """The plain section of puts, which count so many words."""
+    content: list[bytes] = []
+    for number, start, data in puts:
+        size = len(data)
+        content += (_put_words(number, start, size), data, _PADDING[size % WORD])
+    return plain_text(PUTS, None, words, len(puts), len(puts), content)
+
+
+def read_puts(data: Bytes) -> Iterator[tuple[int, int, memoryview]]:
+    """The puts of such a section."""
+    text, at = data.data, 0  # numpy makes slices of an array in twice the time
+    while at < len(text):
+        number, start, size = _put_at(text, at)
+        at += PUT_HEADER
+        yield number, start, text[at : at + size]
+        at += size + -size % WORD
+
+
+def plain_reads(counts: Sequence[int]) -> bytearray:
+    """The plain section that says what is read where it lies."""
+    return plain_text(READS, None, 0, 0, 0, (_read_words(*counts),))
+
+
+def read_reads(data: Bytes) -> tuple[int, int]:
+    """Words and messages of such a section."""
+    words, messages = data.view(np.int64).tolist()
+    return words, messages
+
+
+def plain_section(text: bytes, at: int = 0) -> tuple[int, Section]:
+    """The stream and the section of a plain one that begins there, whose data is read in the text."""
+    _, words, _, stream, items, size = _plain_words(text, at)
+    at += PLAIN_HEADER
+    descriptors = _read_again(text[at : at + size]) if size else None
+    data = np.frombuffer(text, np.uint8, -1, at + size)
     return stream, new_tuple(Section, (descriptors, words, items, data))
 
 
-def noted_text(notes: Sequence[Any], words: int, plain: bytearray | None) -> bytearray:
+def noted_text(notes: Any, words: int, plain: bytearray | None) -> bytearray:
     """A section of notes, which count so many words, and perhaps a plain one behind it."""
-    pickled = dumps(notes, 5)
-    messages = len(notes)
+    written, messages = marshal.dumps(notes, MARSHAL), len(notes)
+    size = len(written)
     if plain is None:
-        return bytearray().join((_noted_header(NOTED | len(pickled) << 8, words, messages), pickled))
-    _, more_words, more_messages, *_ = _plain_words(plain)
-    head = _noted_header(NOTED | len(pickled) << 8, words + more_words, messages + more_messages)
-    return bytearray().join((head, pickled, bytes(-len(pickled) % WORD), plain))
+        return bytearray().join((_noted_header(NOTED | size << 8, words, messages), written))
+    _, more_words, more_messages = _noted_words(plain)
+    head = _noted_header(NOTED | size << 8, words + more_words, messages + more_messages)
+    return bytearray().join((head, written, _PADDING[size % WORD], plain))
 
 
-def plain_sections(text: bytes) -> list[tuple[int, Section]]:
-    """The streams and sections of a text that is a plain one, or has notes too; data is read in the text."""
+def notes_of(text: bytes) -> tuple[Any, int]:
+    """The notes of such a section, and where the plain one behind it begins, or the text ends."""
+    end = NOTED_HEADER + (_noted_words(text)[0] >> 8)
+    return marshal.loads(text[NOTED_HEADER:end]), end if end == len(text) else end + -end % WORD
+
+
+def plain_sections(text: bytes) -> Parcel:
+    """The sections, by stream, of a text that is a plain one, or has notes too; data is read in the text."""
     if text[0] == PLAIN:
-        return [plain_section(text)]
-    head, words, _ = _noted_words(text)
-    end = NOTED_HEADER + (head >> 8)
-    notes = loads(text[NOTED_HEADER:end])
-    found, plain = [], text[end + -end % WORD :]
-    if plain:
-        stream, section = plain_section(plain)
-        words -= section.words
-        found.append((stream, section))
-    return [*found, (NOTES, new_tuple(Section, (notes, words, len(notes), None)))]
+        return dict((plain_section(text),))
+    parcel, words = {}, _noted_words(text)[1]
+    notes, at = notes_of(text)
+    if at < len(text):
+        stream, section = plain_section(text, at)
+        parcel[stream] = section
+        words -= section[1]
+    parcel[NOTES] = new_tuple(Section, (notes, words, len(notes), None))
+    return parcel
 
 
 # -- the board --------------------------------------------------------------------------------------------------------

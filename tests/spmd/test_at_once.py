@@ -29,6 +29,7 @@ from pybsp.collectives import (
     total_exchange,
     total_exchange_blocks,
 )
+from pybsp.compiled import core
 from tests.conftest import Spmd
 
 from ..costs import charged, counted
@@ -205,7 +206,7 @@ def test_a_call_like_the_one_before_takes_few_steps(spmd: Spmd, name: str) -> No
         return min(found, key=len)
 
     for steps in spmd(main):
-        assert len(steps) <= STEPS[name][1], steps
+        assert len(steps) <= STEPS[name][1] + (core is None), steps  # in Python the log's row is a step too
 
 
 def test_blocks_of_objects_and_of_other_bytes_stay_what_they_are(spmd: Spmd) -> None:

@@ -631,6 +631,76 @@ def test_structures_arrive_bit_for_bit_gaps_included(spmd: Spmd) -> None:
     assert spmd(main) == [bytes(range(64))] * spmd.p
 
 
+class Celsius(np.float64):
+    """A scalar of a class of its own, which numpy's own pickles forget."""
+
+    def __reduce__(self) -> Any:
+        return Celsius, (float(self),)
+
+
+SCALARS: list[Any] = [np.dtype(code).type(3) for code in "?bBhHiIlLqQefdgFDG"]
+SCALARS += [np.float64("nan"), np.float32(-0.0), np.datetime64("2026-11-26"), np.timedelta64(3, "s"), np.bool_(False)]
+SCALARS += [np.str_("abc"), np.bytes_(b"ab"), np.void(b"abc"), np.array((1, 2.5), "i4, f8")[()], Celsius(21.5)]
+
+
+@pytest.mark.parametrize("tag", [None, "t"])
+def test_a_scalar_of_numpy_arrives_as_one(spmd: Spmd, tag: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        for one in SCALARS:
+            bsp.send((bsp.pid + 1) % bsp.p, one, tag=tag)
+        bsp.sync()
+        alone = []
+        for one, message in zip(SCALARS, list(bsp.inbox), strict=True):
+            bsp.send(0, one, tag=tag)
+            alone.append(message.payload)
+            bsp.sync()
+            alone += [message.payload for message in bsp.inbox[:1]]
+        return [repr((type(one), one)) for one in alone]
+
+    expected = [repr((type(one), one)) for one in SCALARS]
+    for pid, found in enumerate(spmd(main)):
+        assert found == ([one for one in expected for _ in range(2)] if pid == 0 else expected)
+
+
+STRUCTURES = [
+    np.dtype("i4, f8"),
+    np.dtype("i1, f8", align=True),
+    np.dtype([("a", ">i2"), ("b", "U3"), ("c", [("x", "f4", 2), ("t", "M8[s]")])]),
+    np.dtype({"names": ["a", "b"], "formats": ["i4", "i2"], "offsets": [0, 2], "itemsize": 8}),
+    np.dtype({"names": ["a"], "formats": ["f4"], "titles": ["long name"]}),
+    np.dtype([("a", np.dtype("i4", metadata={"unit": "m"}))]),
+    np.dtype([("a", "V3"), ("é", "S2")]),
+    np.dtype([]),
+    np.dtype("V5"),
+    np.dtype("U4"),
+    np.dtype("U0"),
+    np.dtype(">f8"),
+    np.dtype("M8[ns]"),
+]
+
+
+@pytest.mark.parametrize("tag", [None, "t"])
+@pytest.mark.parametrize("size", [1, 700])
+def test_arrays_of_any_dtype_arrive_as_they_are(spmd: Spmd, size: int, tag: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        found = []
+        for dtype in STRUCTURES:
+            content = np.resize(np.arange(97, 107, dtype=np.uint8), size * dtype.itemsize).tobytes()
+            bsp.send(
+                (bsp.pid + 1) % bsp.p, np.ndarray(size, dtype, content or bytes(1), strides=dtype.itemsize), tag=tag
+            )
+            bsp.sync()
+            (message,) = bsp.inbox
+            found.append((message.payload.dtype, message.payload.shape, message.payload.tobytes() == content))
+        return [
+            (dtype == form, dtype.isalignedstruct, repr(dtype), *rest)
+            for form, (dtype, *rest) in zip(STRUCTURES, found, strict=True)
+        ]
+
+    expected = [(True, form.isalignedstruct, repr(form), (size,), True) for form in STRUCTURES]
+    assert spmd(main) == [expected] * spmd.p
+
+
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 900, 1007, 1008, 1009, 1023, 1024, 1025, 1040, 3000])
 def test_messages_queue_items_and_puts_of_one_superstep_arrive_whatever_their_size(spmd: Spmd, size: int) -> None:
     """Little data goes along with its description, more in messages of its own."""

@@ -247,6 +247,21 @@ def test_objects_are_copied_at_the_start(spmd: Spmd) -> None:
         assert as_it_was == changed
 
 
+@pytest.mark.parametrize("given", [np.float32, np.float64, np.int8, np.bool_, np.complex64, float, int, bool, complex])
+def test_a_number_that_rides_arrives_as_it_is(spmd: Spmd, given: type[Any]) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        tickets = [broadcast.start(bsp, given(1), like=given(0)), prefix.start(bsp, given(1), lambda a, b: b)]
+        day = np.datetime64("2026-01-01") if bsp.pid == 0 else None
+        tickets.append(broadcast.start(bsp, day, like=np.datetime64("2000-01-01")))
+        while not all(ticket.done for ticket in tickets):
+            bsp.sync()
+        return [ticket.value for ticket in tickets]
+
+    for *numbers, day in spmd(main):
+        assert [(type(number), number) for number in numbers] == [(given, given(1))] * 2
+        assert day == np.datetime64("2026-01-01")
+
+
 def test_a_ticket_read_early_says_when_its_value_is_there(spmd: Spmd) -> None:
     if spmd.p == 1:
         pytest.skip("everything is over at once")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from ...chunk import NO_COUNTS, Chunk
 from .. import FREE, KIND, MAIL, QUIET, Arrival, Charge, Parcels, Section, new_tuple, wire
 from ..board import Board
 from ..delivery import NOT_JOINED
@@ -54,7 +55,7 @@ class Near(MPITransport):
                 return self._gathered(kind, parcels, board.gather(kind))
             # As `_post`, `_complete` and `_receive` do, in fewer steps: most exchanges end here. To call
             # `Neighbours.describe` for the first of them would take 0.1 us more.
-            texts: list[tuple[int, bytes]] = []
+            texts: dict[int, bytes] = {}
             shared: list[Bytes] = []
             large: list[Bytes] = []
             own, flight = self.pid, self._flight
@@ -63,9 +64,9 @@ class Near(MPITransport):
                     mail = parcel.get(MAIL)
                     if mail is not None and mail[3] is None and len(parcel) == 1:
                         # Packed mail as it is, the rest as `wire.manifest` has it.
-                        texts.append((d, mail[0] if type(mail[0]) is bytes else dumps(mail[:], 5)))
+                        texts[d] = mail[0] if type(mail[0]) is bytes else dumps(mail[:], 5)
                         continue
-                    texts.append((d, manifest(None, parcel, INLINE_DATA_NEAR, large, self._place, shared)))
+                    texts[d] = manifest(None, parcel, INLINE_DATA_NEAR, large, self._place, shared)
                     # Before the status or after it: the manifest says the size, and what it is received by has its own
                     # tag.
                     if large:
@@ -73,9 +74,8 @@ class Near(MPITransport):
                         large.clear()
             # The status is written last, in there: from then on the others read what lies on the board and in the
             # arena.
-            late = board.enter(kind, texts, shared)
-            if late:
-                flight.send(self._neighbours.by_rank(late), MANIFESTS)
+            if board.post(kind, texts, None, shared) is None:
+                flight.send(self._neighbours.by_rank(board.enter(kind, [*texts.items()], shared)), MANIFESTS)
             # What this processor sends by message keeps its memory until it is seen off, in `_receive`.
             return self._gathered(kind, parcels, board.gather(kind))
         except BaseException as error:
@@ -97,39 +97,69 @@ class Near(MPITransport):
         board.finish()
         return self._receive(kind, None, parcels)
 
-    def exchange_mail(
-        self, kind: int, outgoing: dict[int, Any]
-    ) -> tuple[tuple[int, int], Arrival | tuple[tuple[int, Section], ...]] | None:
-        """`exchange`, in fewer steps, where this processor sends packed mail or plain sections alone, and to others.
+    def meet(self, kind: int, log: Chunk) -> Arrival | None:
+        """`exchange` of a processor that sends nothing and has nothing to say.
 
         Args:
-            outgoing: what it sends, by destination; empty afterwards.
+            log: as of `Board.meet`.
 
         Returns:
-            Words and messages that others get, and what came: by source, where that is such too. None where nothing
-            was done, as something else is sent, or much.
+            None where nobody had: it is noted then.
         """
         try:
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
-            counts = self.board.post(kind, outgoing)
+            board = self.board
+            if board.meet(kind, log, 0.0, NO_COUNTS):
+                return None
+            return self._gathered(kind, _NONE, board.gather(kind))
+        except BaseException as error:
+            return self.left(error, kind)
+
+    def exchange_mail(
+        self, kind: int, outgoing: dict[int, Any], log: Chunk | None = None
+    ) -> tuple[tuple[int, int, int, int], Arrival | tuple[tuple[int, Section], ...]] | None:
+        """`exchange`, in fewer steps, where this processor sends packed mail or plain sections alone, and to others.
+
+        Args:
+            outgoing: what it sends, by destination; empty afterwards.
+            log: to note the superstep in, where nothing but packed mail comes.
+
+        Returns:
+            What that counts, and what came: by source, where that is such too, and packed mail if there is a log. None
+            where nothing was done, as something else is sent, or much.
+        """
+        try:
+            if self._unfinished:
+                self._flight.see_off(1, self.waiter)
+            board = self.board
+            counts = board.post(kind, outgoing, log)
             if counts is None:
                 return None
-            sections = self.board.gather(kind)
-            if type(sections) is tuple and not self._flight.leaving:
+            leaving = self._flight.leaving
+            sections = board.gather(kind, None if leaving else log)
+            if type(sections) is tuple and not leaving:
                 return counts, sections
             return counts, self._gathered(kind, _NONE, sections)
         except BaseException as error:
-            return (0, 0), self.left(error, kind)
+            return (0, 0, 0, 0), self.left(error, kind)
 
-    def show(self, kind: int, parcels: Parcels | None = None) -> Arrival | None:
+    def show(
+        self,
+        kind: int,
+        parcels: Parcels | None = None,
+        log: Chunk | None = None,
+        label: float = 0.0,
+        counts: bytes = NO_COUNTS,
+    ) -> Arrival | None:
         """An exchange in which each shows all others a record: see `Board.show`.
 
         Args:
             parcels: that go beside it; None: nothing does.
+            log, label, counts: as of `Board.show`.
 
         Returns:
-            None where all said nothing else; else what the others did.
+            None where all said nothing else: it is noted then. Else what the others did.
         """
         try:
             if self._unfinished:
@@ -138,11 +168,11 @@ class Near(MPITransport):
             if parcels:
                 self._post(kind, None, parcels, self.board.enter_showing)
                 return self._complete(kind, None, parcels, None)
-            if self.board.show(kind):
+            if self.board.show(kind, log, label, counts):
                 return None
-            return self._receive(kind, None, {})
+            return self._receive(kind, None, _NONE)
         except BaseException as error:
-            return self.left(error, kind, None)
+            return self.left(error, kind)
 
     def _post(self, kind: int, note: object, parcels: Parcels, enter: Enter | None = None) -> None:
         flight = self._flight
