@@ -49,7 +49,7 @@ def starts(name: str, prepare: Prepare) -> Callable[..., Ride[Any] | None]:
     ) -> Ride[Any] | None:
         if algorithm is not None:
             return None
-        if type(value) is float and degree is None and out is None:
+        if type(value) in NUMBERS and degree is None and out is None:
             # As `start` finds it, in fewer steps: most calls are these.
             try:
                 rider: Start | None = bsp.prepared.get((op, prepare, order))

@@ -315,7 +315,7 @@ def climbs(name: str, prepare: Prepare) -> Callable[..., Any]:
             # As `climb` finds it, in fewer steps: most calls are these.
             kind, found = type(value), None
             try:
-                if kind is float:
+                if kind in NUMBERS:
                     found = bsp.prepared.get((name, op, order, None, 0))
                 elif kind is np.ndarray:
                     found = bsp.prepared.get((name, op, order, None, 0, value.dtype, value.shape))
