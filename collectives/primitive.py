@@ -74,7 +74,7 @@ class Primitive(Protocol[Arguments, Result_co, CostArguments, PlanArguments]):
         """Who sends what to whom."""
 
 
-_NUMBERS = frozenset({bool, int, float, complex})
+PLAIN_NUMBERS = frozenset({bool, int, float, complex})
 NOT_SMALL: Final = object()  # instead of a result: it is to ride
 REMEMBERED = 256  # prepared calls of a processor
 FEW = 8  # functions of one code that they are of: those that are made for each call hold what their closures do
@@ -526,7 +526,7 @@ def taken(value: Any, name: str, argument: str = "value") -> Any:
 
 def alone(op: Operator, value: Any) -> Any:
     """A result that op has had no part in: under a ufunc a number of numpy's, as it is where op made it."""
-    if isinstance(op, np.ufunc) and type(value) in _NUMBERS:
+    if isinstance(op, np.ufunc) and type(value) in PLAIN_NUMBERS:
         number: Any = np.asarray(value)[()]
         return number if isinstance(number, np.generic) else value  # an int of more than 64 bits stays
     return value

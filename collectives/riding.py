@@ -6,6 +6,7 @@ and the ledger's rows are those of the function that rides with messages.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..notes import Notes
 from ..rides import OF_SUPERSTEP, Ride, Start, Supersteps
 from .primitive import (
     NOT_SMALL,
+    PLAIN_NUMBERS,
     Operator,
     Order,
     alone,
@@ -189,13 +191,19 @@ def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, r
 
 
 def noted_number(value: Any) -> Any:
-    """A number as a note: one of numpy's as its dtype and bytes, as a note is of Python's own types."""
-    return (value.dtype.str, value.tobytes()) if isinstance(value, np.generic) else value
+    """A number as a note, which is of Python's own types: one of numpy's as its dtype and bytes; or what op made."""
+    if type(value) in PLAIN_NUMBERS:
+        return value
+    if isinstance(value, np.generic) and type(value) is value.dtype.type and value.dtype.kind in "biufc":
+        return value.dtype.char, value.tobytes()
+    return pickle.dumps(value, 5)
 
 
 def read_number(note: Any) -> Any:
     """The number of a note."""
-    return np.frombuffer(note[1], note[0])[0] if type(note) is tuple else note
+    if type(note) is tuple:
+        return np.frombuffer(note[1], note[0])[0]
+    return pickle.loads(note) if type(note) is bytes else note
 
 
 noted_array = np.ndarray.tobytes  # all know dtype and shape; a copy: the value may be worked on before it is sent

@@ -192,8 +192,7 @@ class Accesses(Participant):
             if GETS in parcel:
                 found[source] = self._reply(parcel[GETS])
             if READS in parcel and source != self._own:
-                of_source = parcel[READS]
-                counts = of_source.descriptors if of_source.data is None else read_reads(of_source.data)
+                counts = read_reads(parcel[READS])
                 words, messages = words + counts[0], messages + counts[1]
         return found, (words, messages)
 

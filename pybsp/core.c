@@ -5,8 +5,7 @@
    and chunk.py. They do the same to the same memory, so processors with and without this meet on one board. The rules
    of the protocol stand at the twin's lines. What does not happen in most exchanges is left to the twin: a method
    `_name` of the board. Mail is packed only here; what sends it without this, and what is not packed, goes as records.
-
-   Memory model: a status is stored with release and loaded with acquire, which is all that the twin's barrier is for. */
+   A status is stored with release and loaded with acquire: that is all that the twin's barrier is for. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -44,11 +43,9 @@
 #define CHAR_SHIFT 8
 #define NDIM_SHIFT 16
 #define SIZE_SHIFT 32
-
 #define COLUMNS 11 /* of a row, as log.py has them: */
 #define COUNTS 7   /* the last of them */
 #define BY_MAIL 2
-
 #define ITEMS 256 /* that are laid out by this, at most */
 #define DEALT 64 /* processors that `deal` deals to, at most */
 #define LOOKS 1000 /* at a status, before Python waits on, which it is slow to come back from: some 15 microseconds */
@@ -115,7 +112,6 @@ static inline int64_t *status_of(Meeting *self, Py_ssize_t k)
 {
     return word_of(self, k, self->status + 8 * (self->number & 1));
 }
-
 static PyTypeObject chunk_type;
 #define HEAP Py_TPFLAGS_HEAPTYPE /* of a class made in Python */
 typedef PyObject *const *Args;
@@ -297,6 +293,8 @@ static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, const cha
 /* meet(kind) or meet(kind, log, label, counts): an exchange, and, where all did so, its row in the log. */
 static PyObject *noted(Meeting *self, Args args, Py_ssize_t count, int64_t flags, char *twin, char *end)
 {
+    if (!count)
+        return PyErr_Format(PyExc_TypeError, "expected a kind");
     Chunk *log = count == 4 && COUNTED(args[3]) ? LOG(args[1]) : NULL;
     if (log)
         log->entered = now();
@@ -374,6 +372,8 @@ static PyObject *section_of(const char *mail, Py_ssize_t bytes)
 /* gather(kind) or gather(kind, log): notes the superstep, where nothing but packed mail came; else returns a list. */
 static PyObject *gather(Meeting *self, Args args, Py_ssize_t count)
 {
+    if (!count)
+        return PyErr_Format(PyExc_TypeError, "gather: expected a kind");
     Chunk *log = count == 2 ? LOG(args[1]) : NULL;
     double counts[COUNTS] = {log ? log->words : 0, 0, log ? log->messages : 0, [COUNTS - 1] = BY_MAIL};
     int64_t doing = PyLong_AsLongLong(args[0]);
@@ -495,7 +495,7 @@ static int pack_number(PyObject *outgoing, PyObject *dest, char type, const void
     PyObject *mail = PyDict_GetItemWithError(outgoing, dest);
     if (mail && PyByteArray_CheckExact(mail) && header_of(mail)[0] >> CHAR_SHIFT == PACKED_NUMBERS)
         return 0;
-    int packed = pack_record(outgoing, dest, NUMBER_KIND | type << CHAR_SHIFT, 0, NULL, bits, 8);
+    int packed = pack_record(outgoing, dest, NUMBER_KIND | type << CHAR_SHIFT, 0, bits, bits, 8);
     if (packed > 0)
         header_of(PyDict_GetItemWithError(outgoing, dest))[0] += 1 << CHAR_SHIFT;
     return packed;
@@ -628,15 +628,15 @@ static PyObject *post(Meeting *self, Args args, Py_ssize_t count)
         }
         else if (PyBytes_CheckExact(mail))
             one.bytes = PyBytes_GET_SIZE(mail), one.text = PyBytes_AS_STRING(mail);
-        if (i == ITEMS || !one.text || (room += aligned(one.bytes)) > AREA || one.to == self->own)
-            Py_RETURN_NONE;
         if (one.to < 0 || one.to >= self->size)
             return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "post: no processor of the board");
+        if (i == ITEMS || !one.text || (room += aligned(one.bytes)) > AREA || one.to == self->own)
+            Py_RETURN_NONE;
         items[i] = one;
     }
     lay_out(self, items, i);
     PyObject *none = Py_NewRef(Py_None);
-    if (count == 4 && PyList_GET_SIZE(args[3]))
+    if (count == 4 && PyList_CheckExact(args[3]) && PyList_GET_SIZE(args[3]))
         Py_SETREF(none, PyObject_CallMethod((PyObject *)self, "_lend", "O", args[3]));
     Py_XDECREF(none);
     if (!none || enter_as(self, kind))

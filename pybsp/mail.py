@@ -15,7 +15,6 @@ import array
 import ast
 import math
 import pickle
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, overload
@@ -44,7 +43,7 @@ _FLOATS = frozenset("efd")  # of formats of memoryviews
 _NOTHING_SENT: Mapping[int, object] = {}
 PLAIN_NUMBERS = frozenset({int, float, complex, bool})
 # The classes of numpy's scalars that their bytes and a character say all about.
-_SCALARS = frozenset(np.dtype(code).type for code in _SIMPLE)
+SCALARS = frozenset(np.dtype(code).type for code in _SIMPLE)
 _PLAIN_TAGS = frozenset({type(None), int, str, float, bool, bytes})
 
 
@@ -164,7 +163,7 @@ class Mail:
             return
         self.runs.pop(dest, None)
         if is_number(payload):
-            if kind in _SCALARS:  # numpy's own pickle of it takes as long as the exchange
+            if kind in SCALARS:  # numpy's own pickle of it takes as long as the exchange
                 out.records.append((sign * SCALAR, tag, 8, payload.tobytes(), payload.dtype.char))
             else:
                 out.records.append((sign * NUMBER, tag, 8, payload))
@@ -360,28 +359,42 @@ class Inbox(Sequence[Message]):
         return f"<inbox: {len(self)} messages, {self.nbytes} bytes>"
 
 
-@lru_cache(maxsize=256)
 def form_of(dtype: np.dtype[Any]) -> Any:
     """What a record says of a dtype: a text where that says all of it, which is quicker to pickle and to read."""
     if dtype.names is None:
         return dtype.str if dtype.kind != "V" else dtype
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # metadata has no text
-        try:
-            text = repr(np.lib.format.dtype_to_descr(dtype))
-            same = dtype_of(text) == dtype and not dtype.isalignedstruct
-        except (Warning, ValueError, TypeError, SyntaxError):
-            same = False
-    return text if same else dtype
+    return _text_of(dtype) if _is_plain(dtype) else dtype
+
+
+def _is_plain(dtype: np.dtype[Any]) -> bool:
+    """Whether a structure has nothing that numpy, where it compares dtypes, does not look at."""
+    fields: Mapping[str, Any] = dtype.fields or {}
+    return (
+        dtype.metadata is None
+        and not dtype.isalignedstruct
+        and len(fields) == len(dtype.names or ())  # a title is a field too
+        and all(_is_plain(field[0].base) for field in fields.values())
+    )
 
 
 @lru_cache(maxsize=256)
+def _text_of(dtype: np.dtype[Any]) -> Any:
+    try:
+        text = repr(np.lib.format.dtype_to_descr(dtype))
+        return text if _of_text(text) == dtype else dtype
+    except (ValueError, TypeError, SyntaxError):  # fields that overlap; dtypes of other packages
+        return dtype
+
+
+@lru_cache(maxsize=256)
+def _of_text(text: str) -> np.dtype[Any]:
+    found: np.dtype[Any] = np.lib.format.descr_to_dtype(ast.literal_eval(text))
+    return found
+
+
 def dtype_of(form: Any) -> np.dtype[Any]:
     """The dtype that a record says."""
-    if type(form) is str and form[0] == "[":
-        form = np.lib.format.descr_to_dtype(ast.literal_eval(form))
-    found: np.dtype[Any] = np.dtype(form)
-    return found
+    return _of_text(form) if type(form) is str and form[0] == "[" else np.dtype(form)
 
 
 def is_number(payload: Any) -> bool:
@@ -402,7 +415,8 @@ def _buffer(payload: Any) -> memoryview | None:
 
 def _nbytes(descriptors: Any) -> int:
     if type(descriptors) is bytes:
-        return sum(size for _, _, size, _, _ in wire.packed_records(descriptors))
+        records = wire.packed_records(descriptors)
+        return sum(8 if kind == wire.SCALAR_KIND else size for kind, _, size, _, _ in records)
     special = {NUMBERS: lambda record: 8 * len(record[3]), PACKED: lambda record: _nbytes(record[3])}
     return sum(special[record[0]](record) if record[0] in special else record[2] for record in descriptors)
 

@@ -447,7 +447,7 @@ class SuperstepEngine:
         if arrival[0] is not None:
             self._take(arrival, SYNC, _SYNCED, log.entered - log.left, sent)
         else:
-            got = self._deliver(arrival)
+            got = self._deliver(arrival) if arrival[2] else NOTHING
             log.note_own(0.0, log.entered, clock(), sent, got)
         if self._letters or self._noted:
             self._go_on()  # nothing rides here: it says so

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from .log import LABEL, MEASURED, MESSAGES_OUT, SECONDS, WORDS_IN, WORDS_OUT, Log
 from .transport import LEDGER, READS, REPLIES, Parcel, Parcels, Section
+from .transport.wire import read_reads
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
@@ -84,7 +85,7 @@ class Tracer:
         """What came says what other processors read here by themselves."""
         for source, parcel in arrived:
             if READS in parcel:
-                self._add(source, parcel[READS].descriptors[0])
+                self._add(source, read_reads(parcel[READS])[0])
 
     def shown(self, name: str, dests: Iterable[int], words: int) -> None:
         """The superstep that ends now is one of that collective, in which these read so many words of this one's."""

@@ -411,9 +411,9 @@ def plain_reads(counts: Sequence[int]) -> bytearray:
     return plain_text(READS, None, 0, 0, 0, (_read_words(*counts),))
 
 
-def read_reads(data: Bytes) -> tuple[int, int]:
-    """Words and messages of such a section."""
-    words, messages = data.view(np.int64).tolist()
+def read_reads(section: Section) -> tuple[int, int]:
+    """Words and messages that a section says are read, as it is or with descriptors."""
+    words, messages = section[0] if section[3] is None else section[3].view(np.int64).tolist()
     return words, messages
 
 

@@ -662,6 +662,42 @@ def test_a_scalar_of_numpy_arrives_as_one(spmd: Spmd, tag: Any) -> None:
         assert found == ([one for one in expected for _ in range(2)] if pid == 0 else expected)
 
 
+def test_dtypes_that_numpy_takes_for_equal_arrive_as_they_are(spmd: Spmd) -> None:
+    forms = [
+        np.dtype([("a", "f8")], metadata={"unit": "m"}),
+        np.dtype([("a", "f8")]),
+        np.dtype([("a", "f8")], align=True),
+        np.dtype([("a", np.dtype("f8", metadata={"unit": "s"}))]),
+    ]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        found = []
+        for _ in range(2):
+            for form in forms:
+                bsp.send((bsp.pid + 1) % bsp.p, np.zeros(2, form))
+            bsp.sync()
+            found += [one.payload.dtype for one in bsp.inbox]
+        return [said(one) for one in found]
+
+    def said(form: np.dtype[Any]) -> Any:
+        return form.isalignedstruct, dict(form.metadata or {}), dict(form["a"].metadata or {})
+
+    assert spmd(main) == [[said(form) for form in forms] * 2] * spmd.p
+
+
+def test_a_scalar_is_eight_bytes_of_the_inbox(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        found = []
+        for tag in None, "t":
+            for one in np.float32(1.5), np.bool_(True), np.float64(2), 3, np.float16(1):
+                bsp.send((bsp.pid + 1) % bsp.p, one, tag=tag)
+                bsp.sync()
+                found.append(bsp.inbox.nbytes)
+        return found
+
+    assert spmd(main) == [[8] * 10] * spmd.p
+
+
 STRUCTURES = [
     np.dtype("i4, f8"),
     np.dtype("i1, f8", align=True),

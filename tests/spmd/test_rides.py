@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -762,3 +764,35 @@ def test_the_ledger_says_nothing_of_what_rode_without_words(spmd: Spmd) -> None:
 
     words = {0: {"prefix": spmd.p * (spmd.p - 1)}}
     assert spmd(main) == [words if spmd.p > 1 else {}] * spmd.p
+
+
+PAIR = np.dtype([("s", "f8"), ("n", "i8")])
+MAKING: dict[str, Any] = {
+    "fractions": lambda a, b: Fraction(a) + b,
+    "tuples": lambda a, b: (a if type(a) is tuple else (a,)) + (b if type(b) is tuple else (b,)),
+    "bytes": lambda a, b: b"%b%b" % (a if type(a) is bytes else b"%d" % a, b if type(b) is bytes else b"%d" % b),
+    "structures": lambda a, b: np.array((np.array(a).astype(PAIR)["s"] + np.array(b).astype(PAIR)["s"], 1), PAIR)[()],
+    "arrays": lambda a, b: np.atleast_1d(a) + np.atleast_1d(b),
+    "texts": lambda a, b: np.str_(f"{a}{b}"),
+    "times": lambda a, b: np.timedelta64(a, "s") + np.timedelta64(b, "s"),
+    "small": lambda a, b: np.float32(a) + np.float32(b),
+    "nothing": lambda a, b: None,
+}
+
+
+@pytest.mark.parametrize("function", [collectives.allreduce, collectives.prefix])
+@pytest.mark.parametrize("kind", MAKING)
+def test_what_op_makes_of_numbers_goes_on_as_it_is(spmd: Spmd, kind: str, function: Any) -> None:
+    op = MAKING[kind]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        ticket = function.start(bsp, bsp.pid + 1, op, degree=2)
+        while not ticket.done:
+            bsp.sync()
+        found = ticket.value, function(bsp, bsp.pid + 1, op, degree=2)
+        return [(type(one).__name__, repr(one)) for one in found]
+
+    for pid, found in enumerate(spmd(main)):
+        last = spmd.p if function is collectives.allreduce else pid + 1
+        expected = functools.reduce(op, range(1, last + 1))
+        assert found == [(type(expected).__name__, repr(expected))] * 2
