@@ -289,10 +289,14 @@ def remember(bsp: Processors, key: Any, prepared: Result) -> Result:
         bsp.prepared.clear()
     function, code = _function(key)
     if code is not None:
-        alike = {other: one for other in bsp.prepared if (one := _function(other))[1] is code}
-        if len({id(other) for other, _ in alike.values() if other is not function}) >= FEW:
-            for other in alike:
-                del bsp.prepared[other]
+        # Functions of that code, each with the keys that it is in.
+        alike: dict[int, tuple[Any, list[Any]]] = bsp.prepared.setdefault(code, {})
+        if id(function) not in alike and len(alike) >= FEW:
+            for _, keys in alike.values():
+                for other in keys:
+                    bsp.prepared.pop(other, None)
+            alike.clear()
+        alike.setdefault(id(function), (function, []))[1].append(key)
     bsp.prepared[key] = prepared
     return prepared
 
