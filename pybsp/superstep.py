@@ -153,6 +153,7 @@ class SuperstepEngine:
         "_fast",
         "_fresh",
         "_letters",
+        "_meet",
         "_near",
         "_noted",
         "_outgoing",
@@ -230,10 +231,10 @@ class SuperstepEngine:
         self.root = self
         self.group_rides: GroupRides | None = None
         self._fast = not (checked or account.virtual)
-        # What exchanges packed mail alone in fewer steps; None where nothing does.
-        self._near: Near | None = None
-        if self.mail.pack_payload is not None and isinstance(transport, Near) and isinstance(router, Direct):
-            self._near = transport
+        # What ends an empty superstep, and what exchanges packed mail alone, in fewer steps; None where nothing does.
+        near = transport if isinstance(transport, Near) and isinstance(router, Direct) else None
+        self._meet = None if near is None else near.meet
+        self._near = near if self.mail.pack_payload is not None else None
 
     # -- what goes out ------------------------------------------------------------------------------------------------
 
@@ -333,8 +334,8 @@ class SuperstepEngine:
                         self.tracer.count(parcels)
                     enter = clock()
                     arrival = self.route(SYNC, None, parcels, COUNTS)
-            elif near is not None:
-                quiet = near.meet(SYNC, log)
+            elif self._meet is not None:
+                quiet = self._meet(SYNC, log)
                 if quiet is None:
                     return  # it is noted
                 arrival, sent, enter = quiet, NOTHING, log.entered

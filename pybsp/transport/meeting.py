@@ -36,15 +36,6 @@ if TYPE_CHECKING:
     from .waiting import Waiter
 
 
-def _noted(exchange: Callable[[int], bool], kind: int, log: Chunk | None, label: float, counts: bytes) -> bool:
-    if log is not None:
-        log.entered = clock()
-    alike = exchange(kind)
-    if alike and log is not None:
-        log.note_row(label, clock(), counts)
-    return alike
-
-
 class Twin:
     """The methods of a board that are compiled where that is possible.
 
@@ -84,7 +75,12 @@ class Twin:
         Returns:
             Whether all did the same, and nobody said anything.
         """
-        return _noted(self._meet, kind, log, label, counts)
+        if log is not None:
+            log.entered = clock()
+        quiet = self._meet(kind)
+        if quiet and log is not None:
+            log.note_row(label, clock(), counts)
+        return quiet
 
     def _meet(self, kind: int) -> bool:
         number = self.number = self.number + 1
@@ -139,7 +135,12 @@ class Twin:
         Returns:
             Whether all did so.
         """
-        return _noted(self._show, kind, log, label, counts)
+        if log is not None:
+            log.entered = clock()
+        alike = self._show(kind)
+        if alike and log is not None:
+            log.note_row(label, clock(), counts)
+        return alike
 
     def _show(self, kind: int) -> bool:
         # The area is free, as in `enter`: all others have entered the last exchange, so none reads what was there.
