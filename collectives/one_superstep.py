@@ -13,7 +13,6 @@ from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..errors import UsageError
 from ..rides import Supersteps
-from ..shown import NOT_SHOWN
 from .plan import Plan, Step
 from .primitive import (
     NOT_SMALL,
@@ -105,10 +104,8 @@ def exchange_of(
     first_ones = dests if each else dests[:1]  # where all get the same
     arguments = {one: str(value) for one, value in agreed.items()}
     of_call, label = shown.signature(name, arguments), shown.label(name)
-    table, messages = each and int(np.bincount(step.sources).max(initial=0)) > 1, len(dests)
-    records = ShownValues(shown, dests, expected, table)
-    begin, places, parity, hear = shown.begin, shown.places, shown.parity, shown.hear
-    write, most, read, read_all = records.write, records.most, records.read, records.read_all
+    table = each and int(np.bincount(step.sources).max(initial=0)) > 1
+    begin, show = shown.begin, ShownValues(shown, dests, expected, table).show
 
     def exchange(values: Any) -> Any:
         payloads = []  # all that raises does so before anything begins
@@ -118,22 +115,7 @@ def exchange_of(
         sign = begin(name, arguments, of_call)
         if sign < 0:
             return NOT_SMALL
-        at = places[parity()]
-        if table:
-            words = records.write_table(at, sign, payloads)
-        elif dests:
-            words = write(at, sign, payloads[0], most)[0] * messages
-        else:
-            words = 0.0
-            records.write_nothing(at, sign)
-        if words < 0.0:
-            sends = list(zip(dests, payloads if each else payloads * messages, strict=True))
-            return shown.trade(name, label, sign, at, sends, expected, read)
-        records.words = words
-        found = hear(name, label, sign, at, read_all)
-        if found is NOT_SHOWN:
-            return shown.swap(name, sign, at, (int(words), messages), expected, read)
-        return found
+        return show(name, label, sign, payloads)
 
     return remember(bsp, key, exchange)
 

@@ -31,7 +31,7 @@ from .primitive import (
     remember,
 )
 from .record_layouts import NUMBERS, Array
-from .small_climbs import QUICK, Prepare, PreparedClimb, keeps_form
+from .small_climbs import QUICK, Prepare, PreparedClimb, has_record, keeps_form
 
 MOST = 1 << 12  # bytes of an array that goes as a note: it is copied more often than a message
 
@@ -85,11 +85,10 @@ def start(
     degree = of_python(degree)
     if degree is not None and type(degree) is not int:
         return None
-    if type(value) is np.ndarray:
-        dtype = value.dtype
-        if not 0 < value.nbytes <= MOST or value.ndim == 0 or dtype.kind not in "biufc":
+    if has_record(value):
+        if value.nbytes > MOST:
             return None
-        key: Any = ("start", name, op, order, degree, root, dtype, value.shape)
+        key: Any = ("start", name, op, order, degree, root, value.dtype, value.shape)
     elif type(value) in NUMBERS or is_number(value):
         key = ("start", name, op, order, degree, root)
     else:

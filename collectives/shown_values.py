@@ -120,24 +120,28 @@ class ShownValues:
                 words = float((len(text) + 7) >> 3)
         return words, size
 
-    def show(self, name: str, label: float, sign: int, payload: Any) -> list[Any]:
-        """End a superstep in which each destination, if there are any, gets this, which is sent where it has no room.
+    def show(self, name: str, label: float, sign: int, payloads: list[Any]) -> list[Any]:
+        """End a superstep in which the destinations get these, which are sent where they have no room.
 
         Args:
             name, label, sign: as of `Shown.hear`.
-            payload: as `packed` made it.
+            payloads: as `packed` made them: one for each destination, or one for all; none where there are none.
 
         Returns:
             What the sources have, in order; arrays are read-only views, until the next sync.
         """
         shown, number = self._shown, len(self._dests)
         at = shown.places[shown.parity()]
-        words = self.write(at, sign, payload, self.most)[0] * number if number else 0.0
-        if words < 0.0:
-            sends = [(dest, payload) for dest in self._dests]
-            return shown.trade(name, label, sign, at, sends, self._sources, self.read)
-        if not number:
+        if self._table:
+            words = self.write_table(at, sign, payloads)
+        elif payloads:
+            words = self.write(at, sign, payloads[0], self.most)[0] * number
+        else:
+            words = 0.0
             self.write_nothing(at, sign)
+        if words < 0.0:
+            sends = list(zip(self._dests, payloads if self._table else payloads * number, strict=True))
+            return shown.trade(name, label, sign, at, sends, self._sources, self.read)
         self.words = words
         found = shown.hear(name, label, sign, at, self.read_all)
         if found is NOT_SHOWN:

@@ -37,11 +37,11 @@ from .primitive import (
     in_turn,
     is_number,
     of_python,
+    own_argument,
     own_result,
     packed,
     placed,
     remember,
-    taken,
     unpacked,
 )
 from .record_layouts import ARRAY, FLOAT, FLOAT64, FLOATS, HEAD, INT, INT_END, INTS, NOTHING, NUMBERS, Array, read, show
@@ -265,12 +265,15 @@ def climb_of_values(shown: Shown, name: str, op: Operator, call: PreparedClimb) 
     def climb(value: Any, _: Array | None = None) -> Any:
         if not shown.ready:
             return NOT_SMALL
-        own = taken(value, name)  # what raises does so before anything begins
+        going = packed(value, name)  # what raises does so before anything begins
         if (sign := shown.begin(name, agreed, base)) < 0:
             return NOT_SMALL
-        value, flat = own, isinstance(own, np.ndarray) and not own.ndim
-        for dests, sources, records in scheme:
-            came = records.show(name, label, sign, packed(value, name) if dests else None)
+        value = unpacked(going) if type(going) is bytes else own_argument(value)
+        flat = isinstance(value, np.ndarray) and not value.ndim
+        for number, (dests, sources, records) in enumerate(scheme):
+            if number and dests:
+                going = packed(value, name)
+            came = records.show(name, label, sign, [going] if dests else [])
             sign += OF_SUPERSTEP
             if came:
                 own = value.view() if isinstance(value, np.ndarray) else value

@@ -18,7 +18,6 @@ clock = time.perf_counter
 # Words, messages, items of queues, ways (ways.py). No NamedTuple: to make one takes 0.1 us more, twice a superstep.
 Counted = tuple[int, int, int, int]
 
-pack_row = struct.Struct(f"={COLUMNS}d").pack_into
 # The columns from WORDS_OUT on, as bytes: those of a superstep are often those of the last one, and to pack a number
 # takes 10 ns. In most no items travel.
 _pack_all = struct.Struct("=7d").pack

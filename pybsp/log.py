@@ -7,12 +7,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
+from struct import Struct
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .chunk import COLUMNS, Chunk, pack_row
+from .chunk import COLUMNS, Chunk
 from .machine import NO_KINDS
 from .ways import firsts
 
@@ -21,6 +22,7 @@ LABEL, WORK, SECONDS, MEASURED, WORDS_OUT, WORDS_IN, MESSAGES_OUT, MESSAGES_IN, 
 # Of combined rows these are others.
 MESSAGES, ITEMS, WORDS, MEAN = MESSAGES_OUT, MESSAGES_IN, ITEMS_OUT, ITEMS_IN
 
+_pack_row = Struct(f"={COLUMNS}d").pack_into
 _GATHERED = 1 << 16  # rows that a processor is sent to combine at a time: 5 MiB
 _COMBINING = 64  # processors that combine, at most: of very many, each would have a few rows
 
@@ -117,7 +119,7 @@ class Log(Chunk):
     ) -> None:
         """A superstep."""
         at = self.end
-        pack_row(
+        _pack_row(
             self.memory,
             8 * at,
             label,

@@ -17,7 +17,7 @@ from .ways import BY_COLLECTIVE
 
 if TYPE_CHECKING:
     from .log import Log
-    from .rides import Finish, Ride, Rides, Start, Supersteps
+    from .rides import Ride, Rides, Supersteps
 
 Noted = dict[int, Any]  # notes by signature
 # What goes out: to whom, the signature, a value, what makes a note of that if it is no float, and its words.
@@ -30,12 +30,13 @@ class Notes:
     Attributes:
         sent: what goes out with this superstep.
         came: with the last superstep, by source; who takes one takes it out.
+        starter: prepares a call that is over with the superstep: `Rides.starter`.
     """
 
-    __slots__ = ("_rides", "came", "sent")
+    __slots__ = ("_rides", "came", "sent", "starter")
 
     def __init__(self, rides: Rides) -> None:
-        self._rides = rides
+        self._rides, self.starter = rides, rides.starter
         self.sent: list[Sent] = []
         self.came: dict[int, Noted] = {}
 
@@ -52,27 +53,6 @@ class Notes:
         """`BSP.ride` of a function that is over after so many supersteps."""
         self._rides.check(name)
         return self._rides.start_noted(name, steps, supersteps)
-
-    def starter(
-        self,
-        name: str,
-        agreed: dict[str, str],
-        of_call: int,
-        dests: Sequence[int],
-        note: Callable[[Any], Any],
-        words: int,
-        ending: Finish,
-        otherwise: Start,
-    ) -> Start:
-        """What starts a call that is over with the superstep, with the value of this processor: see `NotedRide`.
-
-        Args:
-            name, agreed, of_call: as of `begin`.
-            dests, note, words: to whom the value goes, what makes a note of it if it is no float, and its words.
-            ending: gets the value, and the signature.
-            otherwise: starts it where the result is to go into an array.
-        """
-        return self._rides.starter(name, agreed, of_call, dests, note, words, ending, otherwise)
 
     def take_from(self, signature: int, source: int, name: str) -> Any:
         """The note of a call's superstep from a processor.

@@ -441,7 +441,14 @@ class Rides(Participant):
         ending: Finish,
         otherwise: Start,
     ) -> Start:
-        """See `Notes.starter`."""
+        """What starts a call that is over with the superstep, with the value of this processor: see `NotedRide`.
+
+        Args:
+            name, agreed, of_call: as of `begin`.
+            dests, note, words: to whom the value goes, what makes a note of it if it is no float, and its words.
+            ending: gets the value, and the signature.
+            otherwise: starts it where the result is to go into an array.
+        """
         gate, participants, calls = self._engine.gate, self._engine.participants, self._calls
         counted, notes = len(dests) * words, self.notes
 

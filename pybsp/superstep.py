@@ -31,7 +31,6 @@ from .failures import failure_of, label_of, note_label
 from .gate import Gate
 from .global_arrays import GlobalArray
 from .layouts import Layout
-from .log import Log
 from .mail import SHORT, Inbox, Mail, arrays_of
 from .participant import Participant, Saving, Texts
 from .patterns import Patterns
@@ -88,7 +87,6 @@ _SENDING = (
     "pattern.put",
     "pattern.get",
 )  # in this order errors list them
-_CHUNK = Log.CHUNK
 _WAYS = {  # of streams that are no queue's and no pattern's
     MAIL: BY_MAIL,
     PUTS: BY_PUT,
@@ -309,44 +307,45 @@ class SuperstepEngine:
         # Time counts here: it is what an empty superstep takes. To pack is computing: the exchange begins after it.
         try:
             self.inbox = self._empty
-            near, account = self._near, self.account
-            log = account.log
+            log, sent = self.account.log, NOTHING
             if self._outgoing or self._puts:
-                texts: Texts = {}
+                near, exchanged = self._near, None
                 if near is not None and self.tracer is None:
                     if not self._puts:
                         exchanged = near.exchange_mail(SYNC, self._outgoing, log)
-                        if exchanged is not None:
-                            self._take_mail(*exchanged)
-                            return
-                    elif not self._outgoing:
-                        texts = self.accesses.lay_puts()
-                if near is not None and texts:
-                    enter = clock()
-                    exchanged = near.exchange_mail(SYNC, texts)
-                    assert exchanged is not None  # there is room
-                    sent, arrival = (*exchanged[0][:3], BY_PUT), arrival_of(exchanged[1])
+                    elif not self._outgoing and (texts := self.accesses.lay_puts()):
+                        log.entered = clock()
+                        exchanged = near.exchange_mail(SYNC, texts)
+                        assert exchanged is not None  # there is room
+                        exchanged = (*exchanged[0][:3], BY_PUT), arrival_of(exchanged[1])
+                if exchanged is not None:
+                    sent, came = exchanged
+                    if not isinstance(came, Arrival):  # packed mail alone, or nothing: it is noted
+                        if came:
+                            self.inbox = Inbox(came, self._outgoing)
+                        return
+                    arrival = came
                 else:
                     parcels, sent = self.mail.pack(self.pid)
                     if self._puts:
                         sent = self.accesses.pack_puts(parcels, sent)
                     if self.tracer is not None:
                         self.tracer.count(parcels)
-                    enter = clock()
+                    log.entered = clock()
                     arrival = self.route(SYNC, None, parcels, COUNTS)
             elif self._meet is not None:
                 quiet = self._meet(SYNC, log)
                 if quiet is None:
                     return  # it is noted
-                arrival, sent, enter = quiet, NOTHING, log.entered
+                arrival = quiet
             else:
-                sent, enter = NOTHING, clock()
+                log.entered = clock()
                 arrival = self.route(SYNC, None, _NONE, COUNTS)
             if arrival[0] is not None:
-                self._take(arrival, SYNC, _SYNCED, enter - log.left, sent)
+                self._take(arrival, SYNC, _SYNCED, log.entered - log.left, sent)
             else:
                 got = self._deliver(arrival) if arrival[2] else NOTHING
-                log.note_own(0.0, enter, clock(), sent, got)
+                log.note_own(0.0, log.entered, clock(), sent, got)
             if self._letters or self._noted:
                 self._go_on()  # nothing rides here: it says so
         except BaseException as error:
@@ -433,25 +432,6 @@ class SuperstepEngine:
         if riding or self._letters or self._noted:
             self._go_on()
         return True
-
-    def _take_mail(self, sent: Counted, arrival: Arrival | tuple[tuple[int, Section], ...]) -> None:
-        """The end of a superstep in which this processor has sent packed mail alone.
-
-        Args:
-            arrival: sections, where all that came is such too: then the superstep is noted.
-        """
-        if not isinstance(arrival, Arrival):
-            if arrival:
-                self.inbox = Inbox(arrival, self._outgoing)
-            return
-        log = self.account.log
-        if arrival[0] is not None:
-            self._take(arrival, SYNC, _SYNCED, log.entered - log.left, sent)
-        else:
-            got = self._deliver(arrival) if arrival[2] else NOTHING
-            log.note_own(0.0, log.entered, clock(), sent, got)
-        if self._letters or self._noted:
-            self._go_on()  # nothing rides here: it says so
 
     def sync_own(self, name: str) -> None:
         """`BSP.own_superstep`."""
