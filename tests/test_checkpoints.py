@@ -1312,11 +1312,12 @@ def test_failures_are_seconds() -> None:
         pybsp.simulate(seconds_of_work, 1, machine=MACHINE, failures=3)  # type: ignore[arg-type]
 
 
-def test_runs_are_numbered_alike_after_one_processor_was_interrupted_as_it_began_one(
+def test_runs_go_on_after_one_processor_was_interrupted_as_it_began_one_or_its_thread(
     tmp_path: Path, program: Program
 ) -> None:
     path = program("""
         import sys
+        import threading
         import pybsp
         from pybsp import launch
         def main(bsp):
@@ -1324,24 +1325,28 @@ def test_runs_are_numbered_alike_after_one_processor_was_interrupted_as_it_began
             bsp.sync()
             bsp.checkpoint(found + 1)
             return found
-        begins = launch.make_router
-        def interrupted(*arguments):
-            launch.make_router = begins
-            raise ValueError("interrupted")
+        def interrupted(place, name):
+            real = getattr(place, name)
+            def once(*arguments):
+                setattr(place, name, real)
+                raise ValueError("interrupted")
+            setattr(place, name, once)
         first = pybsp.run(lambda bsp: bsp.pid)
-        for victim in range(2):
-            if first == victim:
-                launch.make_router = interrupted
-            try:
-                pybsp.run(main, checkpoint=sys.argv[1], every=1)
-                raise AssertionError
-            except (ValueError, pybsp.ProcessorError):
-                assert pybsp.run(main, checkpoint=sys.argv[1], every=1) == 0
+        for place, name in ((launch, "make_router"), (threading.Thread, "start")):
+            for victim in range(2):
+                if first == victim:
+                    interrupted(place, name)
+                try:
+                    pybsp.run(main, checkpoint=sys.argv[1], every=1)
+                    raise AssertionError
+                except (ValueError, pybsp.ProcessorError) as error:
+                    assert "interrupted" in str(error), error
+                    assert pybsp.run(main, checkpoint=sys.argv[1], every=1) == 0
     """)
     folder = tmp_path / "checkpoints"
     ended_well(run([*mpiexec(2), sys.executable, str(path), str(folder)]))
     counted = [found.parent for found in folder.glob("run-*/000001/manifest.json")]
-    assert len(counted) == 2
+    assert len(counted) == 4
     assert all(sorted(os.listdir(one)) == ["0.part", "1.part", "manifest.json"] for one in counted)
 
 

@@ -120,8 +120,8 @@ class Writing:
             finished()
 
     def join(self) -> None:
-        """Wait until it has ended."""
-        if self.thread is not None:
+        """Wait until it has ended, if it has begun: a signal may come before its start."""
+        if self.thread is not None and self.thread.ident is not None:
             self.thread.join()
 
 
