@@ -217,7 +217,10 @@ def test_all_ranks_have_the_same_samples_of_all_points(measured: dict[str, Any])
     seen = {sample.point for sample in measured["samples"]}
     assert len(seen) + measured["dropped"] == len(all_points(measured["p"], "quick"))
     for experiment in {point.experiment for point in seen}:
-        assert min(taken(measured, experiment, np.median).values()) > 0
+        for point, seconds in taken(measured, experiment, np.median).items():
+            # Of an exchange computing is taken off, of an uneven superstep an empty one: beside other work nothing may
+            # be left. What they come to is held exactly on virtual processors, above.
+            assert seconds > 0 or point.uneven or point.where == EXCHANGE, point
 
 
 def test_times_are_of_the_wall_and_not_of_the_cpu(measured: dict[str, Any]) -> None:
