@@ -364,7 +364,7 @@ class _BSPSession(Session[BSP]):
         superstep, transport = self._superstep, self.transport
         if superstep.saver is not None:
             superstep.saver.give_up()
-        if self._over:
+        if self._over and not transport.revoked:
             mark(error, quiet=False)  # the run has ended well for the others, which may be anywhere
         elif agreed(error) or transport.settled is not None or superstep.gate.failed is not None:
             mark(error, quiet=speaker_of(error, superstep, transport) != transport.pid)

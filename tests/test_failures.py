@@ -809,6 +809,32 @@ def test_an_exception_that_leaves_the_last_exchange_on_one_rank_ends_the_job_whe
     all_gone(tmp_path)
 
 
+def test_an_exception_in_the_exchange_by_which_a_router_closes_is_known_to_all_and_the_next_run_works(
+    program: Program,
+) -> None:
+    path = program("""
+        from pybsp.logp import ranks
+        from pybsp.transport import DRAIN
+        closes = ranks.RankProcessor.close
+        def fails(self):
+            ranks.RankProcessor.close = closes
+            self._transport.left(OSError("as it closes"), DRAIN)
+        if RANK == 1:
+            ranks.RankProcessor.close = fails
+        def main(bsp):
+            bsp.sync()
+            return bsp.p
+        try:
+            pybsp.run(main, router="logp-sorted")
+        except Exception as error:
+            sys.stdout.write(f"{RANK} {type(error).__name__}\\n")
+        assert pybsp.run(main, router="logp-sorted") == 3
+    """)
+    ended = ranks(3, path)
+    assert sorted(ended.out.split("\n")) == ["", "0 ProcessorError", "1 OSError", "2 ProcessorError"], ended
+    assert ended.code == 0, ended
+
+
 def test_a_rank_that_leaves_without_python_ends_the_job(program: Program, tmp_path: Path) -> None:
     ended = ranks(3, program("pybsp.run(lambda bsp: bsp.sync() or (os._exit(4) if bsp.pid == 1 else bsp.sync()))"))
     assert ended.code != 0
