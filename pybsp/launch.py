@@ -341,9 +341,15 @@ class _BSPSession(Session[BSP]):
                     here = zip(*self.circumstances, strict=True)
                     circumstances = dict(zip(Circumstances._fields, map(list, here), strict=True))
                     _recording.add(path, self.ledger, self.hosts, superstep.router.name, {**circumstances, **more})
+        self._over = not superstep.router.meets_to_close
+        try:
+            superstep.give_back(everything=True)
+            superstep.router.close()
+        except BaseException as error:
+            if not self._over:
+                self.transport.revoke(error)  # the others wait in there
+            raise
         self._over = True
-        superstep.give_back(everything=True)
-        superstep.router.close()
 
     def _of_job(self) -> bool:
         """Whether these are all ranks: parts that are attached at the same time would write over each other's files."""

@@ -23,6 +23,7 @@ class Recorded:
     """The transport, and the router, of a processor whose record is read. See `Transport` and `Router`."""
 
     name = "direct"
+    meets_to_close = False
 
     def __init__(self, record: RecordReader, p: int, pid: int) -> None:
         self.p, self.pid, self.pool = p, pid, BufferPool()

@@ -910,15 +910,20 @@ class SuperstepEngine:
 
     def give_back(self, everything: bool = False) -> None:
         """Give back the parts that the program has forgotten; all of them where this machine ends."""
-        for part in [*self.living_parts] if everything else self.forgotten:
-            if part in self.living_parts:
-                self.living_parts.remove(part)
-                part.give_back(everything=True)
-                if not part.transport.revoked:
-                    part.router.close()
-                    part.transport.free()
-                self.contexts.discard(part.context)
-        self.forgotten.clear()
+        try:
+            for part in [*self.living_parts] if everything else self.forgotten:
+                if part in self.living_parts:
+                    self.living_parts.remove(part)
+                    part.give_back(everything=True)
+                    if not part.transport.revoked:
+                        part.router.close()
+                        part.transport.free()
+                    self.contexts.discard(part.context)
+            self.forgotten.clear()
+        except BaseException as error:
+            if self.router.meets_to_close:
+                self.agreement.leave(error)  # others may wait in there
+            raise
 
     # -- where it is, for those that wait -----------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ class SparseRouter:
     """
 
     name = "sparse"
+    meets_to_close = False
 
     def __init__(self, transport: Transport) -> None:
         self.route = transport.sparse.exchange if isinstance(transport, MPITransport) else transport.exchange

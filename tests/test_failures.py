@@ -809,29 +809,42 @@ def test_an_exception_that_leaves_the_last_exchange_on_one_rank_ends_the_job_whe
     all_gone(tmp_path)
 
 
-def test_an_exception_in_the_exchange_by_which_a_router_closes_is_known_to_all_and_the_next_run_works(
-    program: Program,
-) -> None:
+def test_an_exception_as_a_router_closes_is_known_to_all_and_the_next_run_works(program: Program) -> None:
     path = program("""
-        from pybsp.logp import ranks
+        from pybsp.logp.ranks import RankProcessor
         from pybsp.transport import DRAIN
-        closes = ranks.RankProcessor.close
-        def fails(self):
-            ranks.RankProcessor.close = closes
-            self._transport.left(OSError("as it closes"), DRAIN)
-        if RANK == 1:
-            ranks.RankProcessor.close = fails
+        closes, calls = RankProcessor.close, 0
+        def fails(number, inside):
+            def close(self):
+                global calls
+                calls += 1
+                if calls <= number:
+                    return closes(self)
+                RankProcessor.close = closes
+                error = OSError("as it closes")
+                if inside:
+                    self._transport.left(error, DRAIN)  # as where an exchange is left
+                raise error
+            return close
         def main(bsp):
+            for _ in range(2):
+                with bsp.split(bsp.pid % 2) as part:
+                    part.sync()
             bsp.sync()
             return bsp.p
-        try:
-            pybsp.run(main, router="logp-sorted")
-        except Exception as error:
-            sys.stdout.write(f"{RANK} {type(error).__name__}\\n")
+        for number in range(3):  # the part before the last, at a split; the last; and the whole
+            for inside in (False, True):
+                if RANK == 0:
+                    calls, RankProcessor.close = 0, fails(number, inside)
+                try:
+                    pybsp.run(main, router="logp-sorted")
+                except Exception as error:
+                    sys.stdout.write(f"{RANK} {type(error).__name__}\\n")
         assert pybsp.run(main, router="logp-sorted") == 3
     """)
     ended = ranks(3, path)
-    assert sorted(ended.out.split("\n")) == ["", "0 ProcessorError", "1 OSError", "2 ProcessorError"], ended
+    expected = ["", *["0 OSError"] * 6, *["1 ProcessorError"] * 6, *["2 ProcessorError"] * 6]
+    assert sorted(ended.out.split("\n")) == expected, ended
     assert ended.code == 0, ended
 
 

@@ -12,9 +12,15 @@ from . import FREE, Arrival, Charge, Parcels, Transport
 
 
 class Router(Protocol):
-    """Carries the parcels of one superstep; all processors call `route` together."""
+    """Carries the parcels of one superstep; all processors call `route` together.
+
+    Attributes:
+        name: by which it is chosen.
+        meets_to_close: whether `close` is an exchange, in which each processor waits for the others.
+    """
 
     name: str
+    meets_to_close: bool
 
     def route(
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
@@ -35,6 +41,7 @@ class Direct:
     """Every parcel goes straight to its destination: the exchange of the transport, unchanged. BSP cost: g*h + l."""
 
     name = "direct"
+    meets_to_close = False
 
     def __init__(self, transport: Transport) -> None:
         self.route = transport.exchange

@@ -30,6 +30,8 @@ class ForwardingRouter(ABC):
         last: what it sent and received in each exchange of the last superstep.
     """
 
+    meets_to_close = False
+
     def __init__(self, transport: Transport, routing: Forwarding) -> None:
         self.name, self._routing = routing.name, routing
         self._transport = transport

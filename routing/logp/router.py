@@ -110,6 +110,8 @@ class LogPRouter:
         executions: of the supersteps so far, on virtual processors; what the run does beside supersteps included.
     """
 
+    meets_to_close = True
+
     def __init__(self, transport: Transport, routing: LogPRouting) -> None:
         assert routing.machine is not None
         self.name, self.routing = routing.name, routing

@@ -64,6 +64,7 @@ class MultibutterflyRouter:
     """
 
     name = "multibutterfly"
+    meets_to_close = False
 
     def __init__(self, transport: Transport, routing: MultibutterflyRouting) -> None:
         self._transport, self._routing = transport, routing

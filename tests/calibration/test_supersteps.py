@@ -157,13 +157,15 @@ def test_what_is_no_kernel_is_refused_by_name() -> None:
 
 PROGRAM = """
 import json, sys, time
+from dataclasses import replace
 import pybsp
 from pybsp.benchmarks.calibration import design, samples, sampling, supersteps
 
 supersteps.KERNELS["nap"] = lambda size: lambda: time.sleep(0.01)
 
 def main(bsp):
-    bench = supersteps.Bench(bsp, sampling.sampling_level("quick"))
+    level = sampling.sampling_level("quick")
+    bench = supersteps.Bench(bsp, level)
     naps = [sample.seconds for sample in bench.measure(samples.Point("rate", "nap", work=1.0), 0)]
     bench.warm()
     bench.pilot()
@@ -176,7 +178,10 @@ def main(bsp):
         for point in design.order(kept, 0, 0, visit)
         if visit == 0 or point.experiment in ("bsp", "queue")
     ]
-    found = [sample for visit, point in visits for sample in bench.measure(point, visit)]
+    found = []
+    for visit, point in visits:
+        bench.settings = replace(level, batch=1) if point.delay else level  # one sample after each long computing
+        found += bench.measure(point, visit)
     mine = json.dumps(found)
     bsp.send(0, mine)
     bsp.sync()
