@@ -53,6 +53,7 @@ class Accesses(Participant):
         puts: that go out with the next sync, by destination: one object, so that others may look whether there are any.
         requested: tickets of gets that are out, by source, in the order of calls: from `pack` until their replies come.
         asking: whether anything is requested by this exchange.
+        there: gets from memory that this processor sees: source, ticket, the array, what of it.
     """
 
     __slots__ = (
@@ -63,11 +64,11 @@ class Accesses(Participant):
         "_own",
         "_pool",
         "_read",
-        "_there",
         "_tickets",
         "asking",
         "puts",
         "requested",
+        "there",
     )
 
     def __init__(self, pool: BufferPool, arrays: Mapping[int, Array], own: int) -> None:
@@ -77,9 +78,8 @@ class Accesses(Participant):
         self._tickets: dict[int, list[Ticket]] = {}
         self.requested: dict[int, list[Ticket]] = {}
         self.asking = False
-        # Gets from memory that this processor sees: source, ticket, the array, what of it; and what sources count.
-        self._there: list[tuple[int, Ticket, NDArray[Any], Any]] = []
-        self._counts: dict[int, list[int]] = {}
+        self.there: list[tuple[int, Ticket, NDArray[Any], Any]] = []
+        self._counts: dict[int, list[int]] = {}  # of these, by source
         self._read: list[tuple[int, Ticket, NDArray[Any]]] = []
         self._called = 0  # gets in this superstep
 
@@ -100,21 +100,22 @@ class Accesses(Participant):
         self._tickets[source].append(ticket)
         self._called = ticket.number = self._called + 1
 
-    def get_there(self, source: int, ticket: Ticket, there: NDArray[Any], at: Any) -> None:
-        """Read what `at` selects of source's array where it lies; source is told what that counts."""
-        shape, dtype = ticket.form
-        size = math.prod(shape) * dtype.itemsize
-        counts = self._counts.setdefault(source, [0, 0])
+    def get_there(self, source: int, ticket: Ticket, shape: tuple[int, ...], there: NDArray[Any], at: Any) -> None:
+        """Read what `at` selects of source's array where it lies, of that shape; source is told what that counts."""
+        size = math.prod(shape) * there.itemsize
+        counts = self._counts.get(source)
+        if counts is None:
+            counts = self._counts[source] = [0, 0]
         if size:
-            counts[0] += words_of(size)
+            counts[0] += (size + 7) >> 3  # `words_of`, as below: in fewer steps
             counts[1] += 1
-        self._there.append(
+        self.there.append(
             (source, ticket, there, at if at is None or isinstance(at, (int, slice)) else fixed_index(at))
         )
         self._called = ticket.number = self._called + 1
 
     def sent(self) -> Sequence[str]:
-        return ["array.put"] * bool(self.puts) + ["array.get"] * bool(self._gets or self._there)
+        return ["array.put"] * bool(self.puts) + ["array.get"] * bool(self._gets or self.there)
 
     def pack_puts(self, parcels: dict[int, Parcel], sent: Counted) -> Counted:
         """`pack` of the puts, which need not be entered among what has a part in the superstep's end.
@@ -160,18 +161,13 @@ class Accesses(Participant):
             if source in texts:
                 return None
             texts[source] = plain_reads(counts)
-        return 0, BY_GET if self._there else 0
+        return 0, BY_GET if self.there else 0
 
     def laid(self) -> None:
         self._counts = {}
 
-    @property
-    def reads(self) -> bool:
-        """Whether anything is to be read where it lies."""
-        return bool(self._there)
-
     def pack(self, parcels: dict[int, Parcel]) -> None:
-        self.asking = bool(self._gets or self._there)
+        self.asking = bool(self._gets or self.there)
         if self._gets:
             for dest, out in self._gets.items():
                 parcels.setdefault(dest, {})[GETS] = _section(out, 0)  # a get counts at its source
@@ -199,7 +195,7 @@ class Accesses(Participant):
     def read(self) -> tuple[int, int]:
         """Read what lies where this processor sees it; returns words and messages of it, without its own."""
         words = messages = 0
-        there, self._there = self._there, []
+        there, self.there = self.there, []
         for source, ticket, array, at in there:
             chosen = array if at is None else array[at]
             if type(chosen) is np.ndarray:
@@ -208,7 +204,7 @@ class Accesses(Participant):
                 value = np.empty((), array.dtype)
                 value[()] = chosen
             if source != self._own and value.size:
-                words, messages = words + words_of(value.nbytes), messages + 1
+                words, messages = words + ((value.nbytes + 7) >> 3), messages + 1
             self._read.append((source, ticket, value))
         return words, messages
 
@@ -251,6 +247,8 @@ class Accesses(Participant):
                 else:
                     placed.append((source, ticket.number, ticket, np.ndarray(*ticket.form, data, at)))
                     at = aligned(at + placed[-1][3].nbytes)
+        if not placed:
+            return
         placed.sort(key=_by_source_and_call)
         for _, _, ticket, value in placed:
             ticket.give(value)

@@ -44,7 +44,7 @@ class Ticket:
 
     def __init__(self, array: Array, shape: tuple[int, ...], into: NDArray[Any] | None = None) -> None:
         self.array, self._shape, self.into = array, shape, into  # into: where the value goes; None: nowhere else
-        self._called_in = array._superstep.account.superstep  # the number of a superstep
+        self._called_in = len(array._superstep.account.log)  # the number of a superstep
         self.number = 0  # of the get among those of the superstep
         self._value: NDArray[Any] | None = None
 
@@ -221,13 +221,13 @@ class Array:
         """
         source = self._processor(source, "array.get", "source")
         shape = self._check_index(source, at, "array.get")
-        ticket = Ticket(self, shape, self.checked_into("array.get", into, shape))
+        ticket = Ticket(self, shape, None if into is None else self.checked_into("array.get", into, shape))
         there = self._there[source] if self._there else None
         accesses = self._superstep.accessing()
         if there is None:
             accesses.get(source, ticket, self.number, at)
         else:
-            accesses.get_there(source, ticket, there, at)
+            accesses.get_there(source, ticket, shape, there, at)
         return ticket
 
     def __getitem__(self, pid: SupportsIndex) -> Remote:

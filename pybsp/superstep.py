@@ -79,6 +79,7 @@ if TYPE_CHECKING:
 _NONE: dict[int, Parcel] = {}
 _LABEL = Participant()  # of a superstep with a label of its own: the end that the fast path leaves out takes it off
 _SYNCED = "called bsp.sync()"
+_REPLIES = Charge(0.0, counts=True)
 _SENDING = (
     "bsp.send",
     "queue.send",
@@ -384,7 +385,7 @@ class SuperstepEngine:
                 one.laid()
             self.participants.clear()
             self.inbox = self._empty
-            reads = self.accesses.reads
+            reads = bool(self.accesses.there)
             kind = SYNC | FLAG_GETS if reads else SYNC
             enter = clock()
             counts = NOTHING
@@ -716,12 +717,14 @@ class SuperstepEngine:
         if self.tracer is not None:
             self.tracer.count(parcels)
             self.tracer.read(arrived)
-        arrival = self.route(REPLY, None, parcels, Charge(0.0, counts=True))
+        arrival = self.route(REPLY, None, parcels, _REPLIES)
         if arrival.kinds is not None:
             self.settle(arrival, REPLY, "answered gets")
         if self.checked:
             self._fresh = self.accesses.values(arrival.parcels)
         self.accesses.fill(arrival.parcels)
+        if not parcels and not arrival.parcels:
+            return words_out, messages_out, words_in, messages_in
         sent, got = _count(parcels.items(), self.pid), _count(arrival.parcels, self.pid)
         return words_out + sent[0], messages_out + sent[1], words_in + got[0], messages_in + got[1]
 

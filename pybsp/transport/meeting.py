@@ -114,8 +114,10 @@ class Twin:
     def _met(self, word: int) -> bool:
         """The end of `meet` where this processor has to wait, or others said or did something else."""
         self.wait()
-        parity = self.number & 1
-        if word & BORROWS or any(status[parity] != word for status in self._theirs):
+        parity, alike = self.number & 1, not word & BORROWS
+        for status in self._theirs:
+            alike &= status[parity] == word
+        if not alike:
             self.finish()
             return all((found ^ word) & ~BORROWS == 0 for found in self.words)  # they may still read what was sent
         if self._fence:
@@ -172,7 +174,10 @@ class Twin:
         """The end of `show`, as `_met`."""
         self.wait()
         word, parity = posted & ~BORROWS, self.number & 1
-        if posted != word or any(status[parity] != word for status in self._theirs):
+        alike = posted == word
+        for status in self._theirs:
+            alike &= status[parity] == word
+        if not alike:
             self.finish()
             return all(found & ~BORROWS == word for found in self.words)
         if self._fence:
