@@ -138,7 +138,7 @@ def test_long_notes_and_many_manifests_reach_all(program: Program, size: str) ->
     assert ended_well(ranks(5, 2, path, PYBSP_SHARED=size)) == "reached\n"
 
 
-@pytest.mark.fast("300000")
+@pytest.mark.whole
 @pytest.mark.parametrize("items", [7_500, 300_000])  # a superstep does not wait for 60 kB, but for more
 def test_data_that_goes_from_rank_to_rank_arrives_between_quiet_supersteps(program: Program, items: int) -> None:
     path = program("""
@@ -263,7 +263,7 @@ def test_a_rank_that_is_gone_or_does_not_come_ends_the_job(program: Program, whi
     failed_once(done, "ValueError: boom")
 
 
-@pytest.mark.fast("_send_out")
+@pytest.mark.whole
 @pytest.mark.parametrize("step", ["_send_out", "read"])
 def test_a_leader_that_fails_in_the_middle_of_an_exchange_ends_the_job(program: Program, step: str) -> None:
     path = program("""

@@ -522,7 +522,7 @@ def test_different_numbers_of_runs(program: Program) -> None:
     assert re.search(r"processors 0, 2 left the job; processor 1 called pybsp.run, at \S+program.py", ended.err)
 
 
-@pytest.mark.fast("router")
+@pytest.mark.whole
 @pytest.mark.parametrize("argument", ["router", "checked"])
 def test_different_arguments(program: Program, argument: str) -> None:
     values = {"router": "'direct' if RANK else 'other'", "checked": "RANK == 1"}
@@ -730,6 +730,7 @@ AGAIN = """
 """
 
 
+@pytest.mark.fast("runs")
 @pytest.mark.parametrize("then", ["", "assert pybsp.run(lambda bsp: bsp.sync() or bsp.p) == 3"], ids=["ends", "runs"])
 def test_a_second_exception_when_all_have_met_because_of_a_first_keeps_nobody_waiting(
     program: Program, tmp_path: Path, then: str
@@ -740,6 +741,7 @@ def test_a_second_exception_when_all_have_met_because_of_a_first_keeps_nobody_wa
     all_gone(tmp_path)
 
 
+@pytest.mark.whole
 def test_an_exception_after_a_failure_that_all_know_ends_the_job_where_the_others_begin_no_run(
     program: Program, tmp_path: Path
 ) -> None:
@@ -781,6 +783,7 @@ def test_what_keeps_a_rank_from_its_end_ends_the_job(program: Program, tmp_path:
     all_gone(tmp_path)
 
 
+@pytest.mark.fast("beside one that fails")
 @pytest.mark.parametrize(
     "beside", ["", "raise ArithmeticError('after the run')"], ids=["alone", "beside one that fails"]
 )

@@ -54,7 +54,7 @@ def test_what_is_caught_on_all_processors_is_recovered_from(name: str) -> None:
     assert caught(kinds, MEDIA[name], library()) == ""
 
 
-@pytest.mark.fast("raise, unpickling at the receiver-aggregated", "raise, in the body of a split-hypercube")
+@pytest.mark.fast("raise, in the body of a split-hypercube")
 @pytest.mark.parametrize(
     ("kind", "name"),
     [

@@ -376,6 +376,7 @@ def test_the_next_run_removes_what_a_killed_job_has_left(private: Private, progr
     assert private.names() == []
 
 
+@pytest.mark.whole
 @as_root
 def test_the_next_run_leaves_a_live_job_alone(private: Private, program: Program) -> None:
     job = Job([*private.inside, *mpiexec(2), sys.executable], program, NEVER)

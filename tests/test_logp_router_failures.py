@@ -41,7 +41,7 @@ def test_a_processor_raises_while_others_send(tmp_path: Path, algorithm: str) ->
     assert "(on processor 2 of 4, in superstep 1)" in ended.err
 
 
-@pytest.mark.fast("per-pair")
+@pytest.mark.whole
 @pytest.mark.parametrize("capacity", ["global", "per-pair", None])
 def test_others_that_never_come_end_the_job(tmp_path: Path, capacity: str | None) -> None:
     ended = job(

@@ -32,6 +32,7 @@ def test_all_examples_and_programs_are_among_those_that_are_measured() -> None:
     assert on_cluster == there - {predictions.ALONE}
 
 
+@pytest.mark.whole
 def test_a_study_of_programs_that_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program, machine = tmp_path / "squares.py", tmp_path / "machine.json"
     program.write_text(SQUARES)

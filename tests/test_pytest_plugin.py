@@ -315,6 +315,7 @@ CLASSES = """
 """
 
 
+@pytest.mark.whole
 def test_ranks_send_instances_of_the_classes_of_a_module_of_tests(tmp_path: Path) -> None:
     """They came by value: the ranks have not imported it, and other tests may let them do so."""
     (tmp_path / "test_bsp.py").write_text(dedent(CLASSES))

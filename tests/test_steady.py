@@ -9,6 +9,7 @@ import pytest
 from . import steady
 
 
+@pytest.mark.whole
 def test_it_counts_the_runs_in_which_a_test_is_red(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     seen = tmp_path / "seen"
     program = tmp_path / "test_one.py"

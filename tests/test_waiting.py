@@ -784,6 +784,7 @@ def test_a_probe_of_a_run_before_this_one_is_no_failure(tmp_path: Path) -> None:
     assert (ended.code, ended.out.split()) == (0, ["well"] * 2), ended.err
 
 
+@pytest.mark.whole
 def test_a_probe_of_the_last_wait_is_received_before_its_communicator_is_freed(tmp_path: Path) -> None:
     ended = job(
         3,

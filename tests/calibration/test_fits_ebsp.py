@@ -57,6 +57,7 @@ def test_noise_leaves_e_bsp_kept_where_it_is_right() -> None:
     assert fit.errors["ebsp unbalanced"].median <= fit.errors["bsp unbalanced"].median / 2
 
 
+@pytest.mark.fast("0.0")
 @pytest.mark.parametrize("noise", [0.0, 0.05])
 def test_where_bsp_is_right_g1_is_zero_and_bsp_is_kept(noise: float) -> None:
     fits = [fitted(line(1e-4, 5e-6, 1e-8), 8, noise=noise, seed=10 * seed) for seed in range(10 if noise else 1)]

@@ -344,6 +344,7 @@ def items(p: int) -> list[int]:
     return sorted(most - {0})
 
 
+@pytest.mark.fast("8", "256", "1000")
 @pytest.mark.parametrize("p", [p for p in SIZES if p <= 512 or p in (1000, 1023, 1024, 1025, 2048, 3000, 4095, 4096)])
 def test_theorem_6(p: int) -> None:
     """Of N items: N < P: O(P log N) with constant 5, O(sqrt(NP)) with 9; N >= P: O(N log P) with 2.5, O(N) with 6.5.

@@ -222,6 +222,7 @@ def test_traces_of_programs_are_read_and_simulated_compiled(machine: LogPMachine
         both(loaded, machine)
 
 
+@pytest.mark.whole
 def test_many_labels_messages_and_steps_far_apart() -> None:
     """More than the first sizes of tables, of the wheel, and of the heap of what happens later."""
     p, each = 70, 60
@@ -272,6 +273,7 @@ def test_operations_that_cannot_be_are_named() -> None:
                 how(goal.simulate)
 
 
+@pytest.mark.whole
 def test_the_study_compares_a_program_with_its_file(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,6 +121,7 @@ def test_theorem_3_over_a_grid_of_machines() -> None:
         assert point.time <= point.until_known
 
 
+@pytest.mark.whole
 def test_counting_the_draws_says_what_the_simulator_finds() -> None:
     rows = list(sweep((16, 12, 16, 1, 4), runs=some(20), simulated=3))  # which compares them, run by run
     assert rows[0].either > rows[-1].either

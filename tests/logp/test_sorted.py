@@ -64,6 +64,7 @@ def last_joining(run: Simulation) -> int:
     return max(joined)
 
 
+@pytest.mark.fast("1-(4, 1, 4)", "2-(6, 6, 6)", "3-(8, 3, 4)", "5-(9, 4, 4)", "8-(16, 1, 4)", "13-(20, 0, 2)")
 @pytest.mark.parametrize("parameters", PARAMETERS, ids=str)
 @pytest.mark.parametrize("p", [1, 2, 3, 5, 8, 13])
 def test_every_relation_arrives_within_the_bound_in_every_execution(p: int, parameters: tuple[int, int, int]) -> None:
@@ -80,6 +81,7 @@ def test_every_relation_arrives_within_the_bound_in_every_execution(p: int, para
             run.trace._check()
 
 
+@pytest.mark.fast("8-30-(4, 1, 4)", "9-4-(6, 6, 6)", "16-60-(8, 3, 4)")
 @pytest.mark.parametrize("parameters", PARAMETERS, ids=str)
 @pytest.mark.parametrize(("p", "h"), [(8, 30), (9, 4), (16, 60)])
 def test_no_execution_stalls(p: int, h: int, parameters: tuple[int, int, int]) -> None:
@@ -119,6 +121,7 @@ def test_a_large_relation_is_routed_by_columnsort(p: int) -> None:
     assert 0.8 * bound(machine, *degrees(p, *relation)) < run.time <= bound(machine, *degrees(p, *relation))
 
 
+@pytest.mark.fast("3", "8")
 @pytest.mark.parametrize("p", [2, 3, 8, 13, 17])
 def test_supersteps_are_within_theorem_2(p: int) -> None:
     rng = np.random.default_rng(p)

@@ -66,6 +66,7 @@ def same_in_every_stage(network: Multibutterfly, relation: Relation, L: int, par
     return True
 
 
+@pytest.mark.fast("16-18-4-1-(8, 2, 2, True)", "4-16-1-3-(8, 1, 1, False)", "16-16-2-5-(16, 50, 3, False)")
 @pytest.mark.parametrize(
     "parameters", [(8, 50, 3, False), (8, 1, 1, False), (8, 2, 2, True), (16, 50, 3, False)], ids=str
 )
