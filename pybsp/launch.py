@@ -382,7 +382,10 @@ class _BSPSession(Session[BSP]):
 
     def left(self) -> None:
         self._closing.close()
+        if self.world and self.processor is not None:
+            self._superstep.dissolve()
 
     def detach(self) -> None:
         if self.processor is not None:
             self._superstep.move()
+            self._superstep.dissolve()

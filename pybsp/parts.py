@@ -86,7 +86,8 @@ class Split(Generic[Machine]):
             context,
             [of_all[m] if of_all else m for m in members],
         )
-        part.contexts, part.root, part.as_shown = whole.contexts, whole.root, whole.as_shown
+        part.contexts, part.as_shown = whole.contexts, whole.as_shown
+        part.belongs_to(whole)
         part.contexts.add(context)
         whole.living_parts.append(part)
         part.gate.close(_OUTSIDE)

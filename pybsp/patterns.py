@@ -522,6 +522,11 @@ class Patterns(Participant):
         self._engine.participants[self] = None
         return pattern
 
+    def end(self, engine: SuperstepEngine) -> None:
+        """The machine has ended: another engine, where nothing can be called, is in its place."""
+        self._engine, self._new, self.awaited = engine, [], []
+        self._by_stream.clear()
+
     def drop(self, pattern: Pattern) -> None:
         """A pattern is gone."""
         self._by_stream.pop(pattern.stream, None)

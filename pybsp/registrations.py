@@ -93,6 +93,12 @@ class Registrations(Participant):
         self.leaving += self._freed
         self._new, self._freed, self.declared = [], [], []
 
+    def end(self) -> None:
+        """The machine has ended: what the program has of it is its own."""
+        self.arrays.clear()
+        self.order.clear()
+        self.queues, self.leaving, self._new, self._freed = [], [], [], []
+
     def let_go(self) -> list[Queue]:
         """What was freed goes, as this sync has delivered; returns the queues, whose content goes with the next one."""
         leaving, self.leaving = self.leaving, []

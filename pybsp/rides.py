@@ -523,6 +523,10 @@ class Rides(Participant):
         if self.starting is not None and self.starting.name == name:
             self.starting.announced = True
 
+    def end(self, engine: SuperstepEngine) -> None:
+        """The machine has ended: another engine, where nothing can be called, is in its place."""
+        self._engine, self.riding, self.starting = engine, [], None
+
     # -- the end of a superstep ---------------------------------------------------------------------------------------
 
     def pack(self, parcels: dict[int, Parcel]) -> None:

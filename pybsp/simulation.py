@@ -321,14 +321,18 @@ def _simulated(
         for superstep in supersteps:
             if superstep.saver is not None:
                 superstep.saver.give_up()
-    if meeting.failed:
-        return None
-    if errors:
-        raise _first(errors, supersteps)
-    ledger = _ledger(supersteps, machine)
-    if tracers and _options is not None:
-        _options.traced(tracers)
-    return Simulation(results, ledger, meeting.clock, after=(max(after), sum(after) / p))
+    try:
+        if meeting.failed:
+            return None
+        if errors:
+            raise _first(errors, supersteps)
+        ledger = _ledger(supersteps, machine)
+        if tracers and _options is not None:
+            _options.traced(tracers)
+        return Simulation(results, ledger, meeting.clock, after=(max(after), sum(after) / p))
+    finally:
+        for superstep in supersteps:
+            superstep.dissolve()
 
 
 def _tracers(supersteps: Sequence[SuperstepEngine]) -> Sequence[Tracer]:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,7 +141,6 @@ class SuperstepEngine:
         inbox: the messages that arrived with the last one.
         part: that of the part that is in use.
         living_parts: of all parts that there are; forgotten: of those that the program cannot enter again.
-        root: that of the machine that this is a part of; itself where it is none.
         contexts: of this processor's transports, of whatever machine; one set for all of them.
         group_rides: what is called on groups; None before there is one.
     """
@@ -157,6 +156,7 @@ class SuperstepEngine:
         "_noted",
         "_outgoing",
         "_puts",
+        "_root",
         "accesses",
         "account",
         "agreement",
@@ -179,7 +179,6 @@ class SuperstepEngine:
         "pool",
         "registrations",
         "rides",
-        "root",
         "route",
         "router",
         "saver",
@@ -227,7 +226,7 @@ class SuperstepEngine:
         self.living_parts: list[SuperstepEngine] = []
         self.forgotten: list[SuperstepEngine] = []
         self.contexts = {context}
-        self.root = self
+        self._root: SuperstepEngine | None = None
         self.group_rides: GroupRides | None = None
         self._fast = not (checked or account.virtual)
         # What ends an empty superstep, and what exchanges packed mail alone, in fewer steps; None where nothing does.
@@ -907,6 +906,15 @@ class SuperstepEngine:
             self.transport.revoke(error)
         return self.agreement.tell(failure, grace)
 
+    @property
+    def root(self) -> SuperstepEngine:
+        """That of the machine that this is a part of; itself where it is none."""
+        return self._root or self
+
+    def belongs_to(self, whole: SuperstepEngine) -> None:
+        """This is a part of the other."""
+        self._root = whole.root
+
     def watch_crossing(self) -> None:
         """Processors may wait for each other in different machines from now on."""
         self.transport.watch_crossing(self.root.whereabouts)
@@ -921,12 +929,31 @@ class SuperstepEngine:
                     if not part.transport.revoked:
                         part.router.close()
                         part.transport.free()
+                    part.dissolve()
                     self.contexts.discard(part.context)
             self.forgotten.clear()
         except BaseException as error:
             if self.router.meets_to_close:
                 self.agreement.leave(error)  # others may wait in there
             raise
+
+    def dissolve(self) -> None:
+        """This machine has ended: what is of it no longer refers to it.
+
+        So its memory is free with the last of it that the program has, without the garbage collector, which counts
+        objects and not bytes. What the program still calls says that the run has ended.
+        """
+        for part in self.living_parts:
+            part.dissolve()
+        self.living_parts = []
+        if self._root is None and self.account.stays is not None:
+            self.transport.watch_crossing(str)  # which outlives the run
+        ended = cast("SuperstepEngine", _EndedMachine(self.gate))
+        self.rides.end(ended)
+        self.patterns.end(ended)
+        self.registrations.end()
+        self.participants.clear()
+        self.shown = self.as_shown = self.group_rides = self.saver = self.tracer = None
 
     # -- where it is, for those that wait -----------------------------------------------------------------------------
 
@@ -957,6 +984,20 @@ class SuperstepEngine:
         account = self._innermost().account
         ended = f"superstep {account.superstep - 1} ended" if account.superstep else "it began"
         return f"was last heard of when {ended}, {time.perf_counter() - account.log.left:.0f} s ago"
+
+
+class _EndedMachine:
+    """In the place of an engine that has been dissolved, for calls that begin at what was its."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate, self.registrations = gate, Registrations()
+        self.participants: dict[Participant, None] = {}
+
+    def sync_rides(self, name: str, more: bool | None = None) -> bool:
+        self.gate.check(name)
+        return False
+
+    sync_ride = sync_rides
 
 
 def _agreed(counts: Counted) -> Counted:

@@ -76,7 +76,7 @@ class Crossing:
     """
 
     def __init__(self, revocation: Revocable, where: Callable[[], str]) -> None:
-        self._revocation, self._where = revocation, where
+        self._revocation, self.where = revocation, where
         self._due, self._gap = 0.0, AFTER
         self._last: tuple[Any, ...] | None = None  # the wait at the last look
 
@@ -135,7 +135,7 @@ class Crossing:
         # An exchange needs all that have not come, so no wait of a circle ends, whichever of them is followed.
         for member in self._revocation.members:
             if isinstance(member, Waiting) and (ranks := member.waits_for()):
-                return Wait(self._revocation.pid, member.whose, member.entered, self._where()), min(ranks)
+                return Wait(self._revocation.pid, member.whose, member.entered, self.where()), min(ranks)
         return None
 
     def _has_entered(self, wait: Wait) -> bool:

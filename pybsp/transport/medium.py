@@ -287,6 +287,8 @@ class MPITransport(ABC):
         revocation = self._on.revocation
         if revocation is not None and revocation.crossing is None:
             revocation.crossing = Crossing(revocation, where)
+        elif revocation is not None and revocation.crossing is not None:
+            revocation.crossing.where = where  # of the run that goes on
 
     def swap(
         self, partner: int, kind: int, note: object, parcel: Parcel | None, grace: float | None = None

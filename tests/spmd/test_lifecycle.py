@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import pybsp
+from pybsp import collectives
 from tests.conftest import Spmd
 
 from .programs import caught
@@ -41,6 +44,41 @@ def test_run_may_be_called_any_number_of_times(spmd: Spmd) -> None:
 
     for _ in range(5):
         assert spmd(main) == [spmd.p] + [0] * (spmd.p - 1)
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_what_a_run_has_had_is_free_without_the_garbage_collector(spmd: Spmd) -> None:
+    """That counts objects, and knows nothing of the bytes that one of them has."""
+    seen: list[weakref.ref[Any]] = []
+
+    def main(bsp: pybsp.BSP) -> None:
+        array, queue, part = bsp.array(50), bsp.queue(), bsp.split(bsp.pid % 2)
+        bsp.sync()
+        pattern = array.pattern(0, np.arange(5))
+        bsp.sync()
+        queue.send(np.arange(bsp.p), np.ones(bsp.p))
+        bsp.send((bsp.pid + 1) % bsp.p, np.ones(50_000))
+        found, ticket = pattern.get(), collectives.allreduce.start(bsp, np.ones(3), np.add)
+        with part as half:
+            of_half = half.array(20)
+            half.sync()
+        collectives.allreduce(bsp, 1.0, np.add)
+        bsp.sync()
+        things = (bsp, array, array.local, queue, queue.values, part, half, of_half.local, pattern, found.value, ticket)
+        seen.extend(map(weakref.ref, (*things, bsp.inbox[0].payload)))
+        bsp.sync()
+
+    spmd(main)
+    assert len(seen) == 12 * (1 if spmd.mpi else spmd.p)
+    assert [k for k, one in enumerate(seen) if one() is not None] == []
 
 
 def test_a_run_after_a_failed_one_begins_afresh(spmd: Spmd) -> None:

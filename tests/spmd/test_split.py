@@ -417,9 +417,18 @@ def test_one_in_a_kept_part_and_another_elsewhere_is_an_error_on_all(spmd: Spmd,
             return
         bsp.sync()
 
+    spmd(enters_parts_late)  # what a run before has said of where it is, is over
     errors = spmd.errors(main)
     assert all(isinstance(error, pybsp.SyncError) for error in errors)
     assert all("wait for each other in different machines" in str(error) for error in errors)
+    assert ["superstep 9" in str(error) for error in errors] == [False] * spmd.p, errors[0]
+
+
+def enters_parts_late(bsp: pybsp.BSP) -> None:
+    for _ in range(8):
+        bsp.sync()
+    with bsp.split(bsp.pid % 2) as part:
+        part.sync()
 
 
 def test_what_parts_did_stands_in_the_ledger_of_the_whole(spmd: Spmd) -> None:
