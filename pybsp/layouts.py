@@ -358,8 +358,9 @@ class Layout:
             # As unsigned numbers negative ones are huge: one pass tells, and argmax takes less time than max.
             if index.size and not 0 <= index.item(index.view(np.uint64).argmax()) < n:
                 if not first * n <= index.min() <= index.max() < n:
+                    expected = f"indices from {first * n} to {n - 1}" if n else "no indices, as there are no items"
                     raise BoundsError(
-                        f"{operation}: argument indices: expected indices from {first * n} to {n - 1}"
+                        f"{operation}: argument indices: expected {expected}"
                         f"{f' on axis {k}' if len(found) > 1 else ''}, got indices from {index.min()} to "
                         f"{index.max()}; {self} has shape {self.shape}"
                     )
@@ -575,9 +576,10 @@ def _integers(operation: str, argument: str, given: Any) -> Ints:
     if found.dtype == np.uint64 and found.size and found.max() >= 1 << 63:
         raise BoundsError(f"{operation}: argument {argument}: expected integers below 2^63, got {found.max()}")
     if found.dtype.kind not in "iu":
+        way_out = "; np.flatnonzero(mask) makes such of a mask" if found.dtype == bool and found.ndim else ""
         raise UsageError(
             f"{operation}: argument {argument}: expected an int or integers of 64 bits, got {type(given).__name__} "
-            f"{given!r:.60}"
+            f"{given!r:.60}{way_out}"
         )
     return found.astype(np.intp, copy=False)
 
