@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybsp.transport import arena
+from pybsp import process
 from pybsp.transport.arena import SMALLEST, SharedPool
 from pybsp.transport.wire import BY_MESSAGE
 
@@ -396,7 +396,7 @@ def test_memory_of_others_has_no_place() -> None:
 def test_what_no_memory_has_room_for_is_an_error_and_not_said_of_the_shared_memory(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(arena.process, "speaks", lambda of: True)
+    monkeypatch.setattr(process, "speaks", lambda of: True)
     pool, _ = made()
     with pytest.raises(MemoryError):
         pool.take(1 << 60)
