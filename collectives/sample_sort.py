@@ -209,6 +209,9 @@ def as_given(argument: str, given: Any, name: str = NAME) -> NDArray[Any]:
         ) from None
 
 
+WITHOUT_RECORDS = ("unique", "group_by")  # structured keys are compared, but not with <
+
+
 def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any] | None]:
     """The arguments keys and values as arrays.
 
@@ -220,8 +223,8 @@ def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any
     arrays = [as_given(argument, given, name) for argument, given in (("keys", keys), ("values", values))]
     if arrays[0].ndim != 1:
         raise UsageError(
-            f"{name}: argument keys: expected an array of one axis, got {what(arrays[0])}; use .ravel(), or a "
-            "structured dtype for keys of several parts"
+            f"{name}: argument keys: expected an array of one axis, got {what(arrays[0])}; use .ravel()"
+            f"{'' if name in WITHOUT_RECORDS else ', or a structured dtype for keys of several parts'}"
         )
     if values is None:
         return arrays[0], None
