@@ -33,6 +33,9 @@ _INTP = np.dtype(np.intp)
 SHOWN = 8  # sizes that a layout's text has
 
 
+FAR = 1 << 63  # the first number that is none of 64 bits
+
+
 @dataclass(frozen=True)
 class _Dealt:
     """One axis of n items in blocks of equal size, dealt out to the parts."""
@@ -47,6 +50,8 @@ class _Dealt:
     def local(self, index: Ints) -> Ints:
         if self.block == 1:
             return index // self.parts
+        if self.block * self.parts >= self.n:  # one block each; and the product may be no number of 64 bits
+            return index % self.block
         return index // (self.block * self.parts) * self.block + index % self.block
 
     def places(self, index: Ints) -> tuple[Ints, Ints]:
@@ -61,7 +66,11 @@ class _Dealt:
     @cached_property
     def sizes(self) -> Ints:
         rounds, rest = divmod(self.n, self.block * self.parts)
-        return rounds * self.block + np.clip(rest - np.arange(self.parts) * self.block, 0, self.block)
+        sizes = np.full(self.parts, rounds * self.block)
+        whole, last = divmod(rest, self.block)
+        sizes[:whole] += self.block
+        sizes[whole : whole + 1] += last
+        return sizes
 
     def size(self, part: int) -> int:
         rounds, rest = divmod(self.n, self.block * self.parts)
@@ -86,7 +95,10 @@ class _Cut:
     @cached_property
     def begins(self) -> Ints:
         if self.given is None:
-            return np.arange(self.parts + 1) * self.n // self.parts
+            # k*n div parts, where k*n may be no number of 64 bits.
+            each, rest = divmod(self.n, self.parts)
+            parts = np.arange(self.parts + 1)
+            return parts * each + parts * rest // self.parts
         return np.append(0, np.cumsum(self.given, dtype=np.intp))
 
     @cached_property
@@ -94,7 +106,7 @@ class _Cut:
         return np.diff(self.begins)
 
     def owner(self, index: Ints) -> Ints:
-        if self.given is None:
+        if self.given is None and self.n * self.parts < FAR:
             return ((index + 1) * self.parts - 1) // max(self.n, 1)
         return np.searchsorted(self.begins, index, "right") - 1
 
@@ -418,8 +430,11 @@ class Block(Layout):
     """
 
     def __init__(self, shape: int | tuple[int, ...], grid: int | tuple[int, ...], sizes: Any = None) -> None:
-        axes = () if sizes is None else (sizes,) if not isinstance(shape, tuple) else tuple(sizes)
-        if sizes is not None and len(axes) != len(shape if isinstance(shape, tuple) else (shape,)):
+        several = isinstance(shape, (tuple, list))
+        axes = () if sizes is None else tuple(sizes) if several else (sizes,)
+        if sizes is not None and (
+            len(axes) != (len(shape) if several else 1) or (several and not all(np.ndim(one) for one in axes))
+        ):
             raise UsageError(f"Block: argument sizes: expected the sizes of each axis, in a tuple, got {sizes!r:.60}")
 
         def axis(n: int, q: int, k: int) -> _Cut:
@@ -473,7 +488,7 @@ class BlockCyclic(Layout):
 
     def __init__(self, shape: int | tuple[int, ...], grid: int | tuple[int, ...], block: int | tuple[int, ...]) -> None:
         blocks = _numbers("BlockCyclic", "block", block, 1)
-        axes = len(shape) if isinstance(shape, tuple) else 1
+        axes = len(shape) if isinstance(shape, (tuple, list)) else 1
         if len(blocks) == 1:
             blocks *= axes
         if len(blocks) != axes:
@@ -546,9 +561,10 @@ def _numbers(name: str, argument: str, given: Any, least: int) -> tuple[int, ...
             found = tuple(operator.index(one) for one in (given if isinstance(given, (tuple, list)) else (given,)))
     except TypeError:
         found = ()
-    if not found or min(found) < least:
+    if not found or min(found) < least or max(found) >= FAR:
+        below = " and below 2^63" if found and max(found) >= FAR else ""
         raise UsageError(
-            f"{name}: argument {argument}: expected a whole number of at least {least}, or a tuple of them, got "
+            f"{name}: argument {argument}: expected a whole number of at least {least}{below}, or a tuple of them, got "
             f"{given!r:.60}"
         )
     return found
