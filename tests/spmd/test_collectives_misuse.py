@@ -135,7 +135,8 @@ def test_what_is_no_processor_is_named(name: str, started: bool) -> None:
     function = getattr(collectives, name)
 
     def main(bsp: pybsp.BSP, given: Any) -> None:
-        (function.start if started else function)(bsp.grid(1, 2) if isinstance(given, str) else given, np.ones(3), np.add)
+        processor = bsp.grid(1, 2) if isinstance(given, str) else given
+        (function.start if started else function)(processor, np.ones(3), np.add)
 
     said = f"{name}: argument bsp: expected the processor, which the program gets, or one of its groups, got "
     for given, way_out in ((np.ones(2), ""), ("grid", ".*; of a grid take grid.row or grid.column"), (None, "None")):
