@@ -153,6 +153,16 @@ class Step:
         return Superstep(int(out.max()), int(into.max()), int(messages), int(counts.sum()), work, int(far))
 
 
+def to_all(words: NDArray[np.int64]) -> Superstep:
+    """What a superstep is charged for in which each processor sends so many words, shape (p,), to all others.
+
+    As a `Step` of p*(p-1) messages is `counted`, without making it.
+    """
+    p, total = len(words), int(words.sum())
+    largest, smallest = int(words.max()), int(words.min())
+    return Superstep((p - 1) * largest, total - smallest, p - 1, (p - 1) * total, 0.0, p - 1)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Sequence[Step]):
     """The supersteps of an algorithm on p processors.

@@ -16,7 +16,7 @@ from ..convert import what
 from ..cost import Cost, Machine
 from ..errors import UsageError
 from ..rides import Supersteps
-from .plan import Plan, Step, joined
+from .plan import Plan, Step, joined, to_all
 from .primitive import Call, flag, integer, no_mask, numbers, packed, primitive, unpacked
 from .regular_sampling import Counts, Keys, cut_selected, cut_sorted, most, sample_places, select, split
 
@@ -177,10 +177,9 @@ def _bounded(machine: Machine, sizes: Counts, itemsizes: list[int]) -> Cost:
     def words(keys: int, messages: int) -> int:
         return sum(-(-keys * size // 8) + (min(messages, keys) if size % 8 else 0) for size in itemsizes)
 
-    samples = Step.of(np.repeat(np.arange(p), p), np.tile(np.arange(p), p))
     sampled = [sample_places(p, block).size for block in n]
     counted = -(-np.array(sampled) * itemsizes[0] // 8)
-    first = samples.counted(counted[samples.sources])._replace(w=max(map(sorting, n)))
+    first = to_all(counted)._replace(w=max(map(sorting, n)))
     into = most(p, sizes)
     second = first._replace(
         h_out=words(largest, p - 1),

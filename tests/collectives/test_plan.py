@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pybsp import BSP, BSPMachine, UsageError, collectives, simulate
 from pybsp.collectives import baselines, broadcast, ebsp
-from pybsp.collectives.plan import Plan, Step, joined
+from pybsp.collectives.plan import Plan, Step, joined, to_all
 from pybsp.cost import Superstep
 
 MESSAGES = st.lists(
@@ -231,3 +231,16 @@ def test_together_takes_plans_with_words_for_the_processors_of_the_machine() -> 
         collectives.together(BSPMachine.nominal(8), (plan, 1))
     with pytest.raises(UsageError, match="expected pairs of a plan and the words of an item, got"):
         collectives.together(BSPMachine.nominal(4), plan)  # type: ignore[arg-type]
+
+
+@given(st.lists(st.integers(0, 50), min_size=2, max_size=9))
+def test_what_each_sends_to_all_others_is_counted_as_its_messages_are(words: list[int]) -> None:
+    p = len(words)
+    step = Step.of(np.repeat(np.arange(p), p), np.tile(np.arange(p), p))
+    assert to_all(np.array(words)) == step.counted(np.array(words)[step.sources])
+
+
+def test_the_costs_of_sorting_on_thousands_of_processors_make_no_message_of_each_pair() -> None:
+    machine = BSPMachine.nominal(1 << 12)
+    assert collectives.argsort.cost(machine, keys=3).supersteps == 4
+    assert collectives.allgather.cost(machine, 2).M == 2 * (1 << 12) * ((1 << 12) - 1)
