@@ -430,11 +430,9 @@ class Block(Layout):
     """
 
     def __init__(self, shape: int | tuple[int, ...], grid: int | tuple[int, ...], sizes: Any = None) -> None:
-        several = isinstance(shape, (tuple, list))
+        several = len(shape) if isinstance(shape, (tuple, list)) else 0
         axes = () if sizes is None else tuple(sizes) if several else (sizes,)
-        if sizes is not None and (
-            len(axes) != (len(shape) if several else 1) or (several and not all(np.ndim(one) for one in axes))
-        ):
+        if sizes is not None and (len(axes) != max(several, 1) or (several and not all(np.ndim(one) for one in axes))):
             raise UsageError(f"Block: argument sizes: expected the sizes of each axis, in a tuple, got {sizes!r:.60}")
 
         def axis(n: int, q: int, k: int) -> _Cut:
