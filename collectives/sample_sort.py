@@ -102,9 +102,14 @@ def plan(p: int, counts: ArrayLike) -> Plan:
         p: processors.
         counts: keys that go from processor i to j, shape (p, p), those that stay included.
     """
-    moved = table(f"{NAME}.plan", counts)
+    return plan_of(NAME, p, counts)
+
+
+def plan_of(name: str, p: int, counts: ArrayLike) -> Plan:
+    """`plan`, for the primitive of this name, which begins with it."""
+    moved = table(f"{name}.plan", counts)
     if len(moved) != p:
-        raise UsageError(f"{NAME}.plan: argument counts: expected shape ({p}, {p}), got {moved.shape}")
+        raise UsageError(f"{name}.plan: argument counts: expected shape ({p}, {p}), got {moved.shape}")
     if p == 1:
         return joined(p, ())
     pids = np.arange(p)
@@ -140,7 +145,19 @@ def cost(
     Raises:
         UsageError: neither keys nor counts, or what they cannot be.
     """
-    name, p = f"{NAME}.cost", machine.p
+    return cost_of(NAME, machine, keys, counts, itemsize, values)
+
+
+def cost_of(
+    name: str,
+    machine: Machine,
+    keys: ArrayLike | None = None,
+    counts: ArrayLike | None = None,
+    itemsize: int = 8,
+    values: int | None = None,
+) -> Cost:
+    """`cost`, for the primitive of this name, which begins with it."""
+    name, p = f"{name}.cost", machine.p
     itemsize = integer(name, "itemsize", itemsize, 0)
     sizes = [itemsize] if values is None else [itemsize, integer(name, "values", values, 0)]
     if counts is None:
