@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .one_superstep import exchange_of, owned, priced, run, word_counts
-from .plan import Plan, Step, joined
+from .one_superstep import exchange_of, owned, run, word_counts
+from .plan import Plan, Step, joined, to_all
 from .primitive import NOT_SMALL, Call, own_argument, packed, primitive
 
 
@@ -29,7 +29,7 @@ def plan(p: int) -> Plan:
 def cost(machine: Machine, words: ArrayLike = 1) -> Cost:
     """What it costs, exactly; words of every value, or of each, shape (p,)."""
     counts = word_counts("allgather.cost", words, (machine.p,))
-    return priced(machine, plan(machine.p), lambda step: counts[step.sources])
+    return Cost(machine, () if machine.p == 1 else (to_all(counts),))
 
 
 def _small(bsp: BSP, value: Any) -> Any:

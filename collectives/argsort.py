@@ -12,11 +12,11 @@ from ..cost import Cost, Machine
 from ..rides import Supersteps
 from . import balanced
 from .balanced_sort import key_kind, with_division
-from .balanced_sort import plan as plan_of_sorting
+from .balanced_sort import plan_of as plan_of_sorting
 from .plan import Plan
 from .primitive import Call, primitive
 from .sample_sort import checked
-from .sample_sort import cost as cost_of_sorting
+from .sample_sort import cost_of as cost_of_sorting
 from .sample_sort import run as run_sorting
 
 NAME = "argsort"
@@ -30,7 +30,7 @@ def plan(p: int, counts: ArrayLike) -> Plan:
         p: processors.
         counts: keys that go from processor i to j in the sample sort, shape (p, p), those that stay included.
     """
-    return plan_of_sorting(p, counts)
+    return plan_of_sorting(NAME, p, counts)
 
 
 def cost(machine: Machine, keys: ArrayLike | None = None, counts: ArrayLike | None = None, itemsize: int = 8) -> Cost:
@@ -45,7 +45,7 @@ def cost(machine: Machine, keys: ArrayLike | None = None, counts: ArrayLike | No
     Raises:
         UsageError: neither keys nor counts, or what they cannot be.
     """
-    sorting = cost_of_sorting(machine, keys, counts, itemsize, 8)
+    sorting = cost_of_sorting(NAME, machine, keys, counts, itemsize, 8)
     return with_division(machine, sorting, keys, counts, [8], numbers=2)
 
 

@@ -17,8 +17,8 @@ from .plan import Plan, joined
 from .primitive import Call, flag, primitive
 from .regular_sampling import Keys, most
 from .sample_sort import checked, table
-from .sample_sort import cost as cost_of_sorting
-from .sample_sort import plan as plan_of_sorting
+from .sample_sort import cost_of as cost_of_sorting
+from .sample_sort import plan_of as plan_of_sorting
 from .sample_sort import run as run_sorting
 
 NAME = "balanced_sort"
@@ -31,8 +31,13 @@ def plan(p: int, counts: ArrayLike) -> Plan:
         p: processors.
         counts: keys that go from processor i to j in the sample sort, shape (p, p), those that stay included.
     """
-    sorted_by = plan_of_sorting(p, counts)
-    into = table("balanced_sort.plan", counts).sum(0)
+    return plan_of(NAME, p, counts)
+
+
+def plan_of(name: str, p: int, counts: ArrayLike) -> Plan:
+    """`plan`, for the primitive of this name."""
+    sorted_by = plan_of_sorting(name, p, counts)
+    into = table(f"{name}.plan", counts).sum(0)
     return joined(p, (*sorted_by, *balanced.plan(into)))
 
 
@@ -56,7 +61,8 @@ def cost(
         UsageError: neither keys nor counts, or what they cannot be.
     """
     moved = [itemsize] if values is None else [itemsize, values]
-    return with_division(machine, cost_of_sorting(machine, keys, counts, itemsize, values), keys, counts, moved)
+    sorting = cost_of_sorting(NAME, machine, keys, counts, itemsize, values)
+    return with_division(machine, sorting, keys, counts, moved)
 
 
 def with_division(

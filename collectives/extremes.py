@@ -54,13 +54,14 @@ def run(bsp: BSP, which: Which, array: Any) -> Supersteps[tuple[Any, int]]:
 def _candidate(bsp: BSP, which: Which, block: NDArray[Any]) -> NDArray[Any]:
     """The extreme element of a block, its index, and how many elements there are: none in an empty one."""
     own = np.zeros(1, _fields(block.dtype))
+    try:
+        # Of a dtype without an order an empty block is as wrong as any: all processors raise.
+        index = int(_first_of(which)(block if block.size else np.zeros(1, block.dtype)))
+    except Exception as error:
+        raise UsageError(
+            f"{which}: argument array: raised {type(error).__name__}: {error} (on processor {bsp.pid})"
+        ) from error
     if block.size:
-        try:
-            index = int(_first_of(which)(block))
-        except Exception as error:
-            raise UsageError(
-                f"{which}: argument array: raised {type(error).__name__}: {error} (on processor {bsp.pid})"
-            ) from error
         own[0] = (block.reshape(-1)[index], index, block.size)
     return own
 

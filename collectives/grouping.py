@@ -20,9 +20,9 @@ from .one_superstep import word_counts
 from .plan import Plan
 from .primitive import Call, integer, packed, unpacked
 from .regular_sampling import Keys, most, sample_places, split
-from .sample_sort import cost as cost_of_sorting
-from .sample_sort import merging, sorting, splitting, table
-from .sample_sort import plan as plan_of_sorting
+from .sample_sort import cost_of as cost_of_sorting
+from .sample_sort import merging, sorting, splitting
+from .sample_sort import plan_of as plan_of_sorting
 
 
 def plan(name: str, p: int, counts: ArrayLike) -> Plan:
@@ -33,7 +33,7 @@ def plan(name: str, p: int, counts: ArrayLike) -> Plan:
         p: processors.
         counts: distinct keys of processor i that go to j, shape (p, p), those that stay included.
     """
-    return plan_of_sorting(p, table(f"{name}.plan", counts))
+    return plan_of_sorting(name, p, counts)
 
 
 def cost(
@@ -46,9 +46,9 @@ def cost(
     if p == 1:
         return Cost(machine, (), first)
     if counts is not None:
-        known = cost_of_sorting(machine, counts=counts, itemsize=itemsize, values=values)
+        known = cost_of_sorting(name, machine, counts=counts, itemsize=itemsize, values=values)
         return Cost(machine, (known[0]._replace(w=first), known[1]), known.after)
-    known = cost_of_sorting(machine, n, itemsize=itemsize, values=values)
+    known = cost_of_sorting(name, machine, n, itemsize=itemsize, values=values)
     sizes = [itemsize] if values is None else [itemsize, integer(f"{name}.cost", "values", values, 0)]
     into = min(most(p, n) + p - 1, int(n.sum()))
     words = sum(-(-into * size // 8) + (min(p - 1, into) if size % 8 else 0) for size in sizes)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..cost import Cost, Machine, Superstep
+from ..errors import UsageError
 
 Numbers = NDArray[np.int32]
 
@@ -152,6 +153,16 @@ class Step:
         return Superstep(int(out.max()), int(into.max()), int(messages), int(counts.sum()), work, int(far))
 
 
+def to_all(words: NDArray[np.int64]) -> Superstep:
+    """What a superstep is charged for in which each processor sends so many words, shape (p,), to all others.
+
+    As a `Step` of p*(p-1) messages is `counted`, without making it.
+    """
+    p, total = len(words), int(words.sum())
+    largest, smallest = int(words.max()), int(words.min())
+    return Superstep((p - 1) * largest, total - smallest, p - 1, (p - 1) * total, 0.0, p - 1)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Sequence[Step]):
     """The supersteps of an algorithm on p processors.
@@ -269,6 +280,9 @@ def together(machine: Machine, *started: tuple[Plan, float]) -> Cost:
         machine: its p is that of the plans.
         started: the plan of each, and the words of an item.
 
+    Raises:
+        UsageError: no such pairs, or a plan for another number of processors.
+
     Examples:
         >>> from pybsp import collectives
         >>> m = pybsp.BSPMachine.nominal(4)
@@ -277,11 +291,25 @@ def together(machine: Machine, *started: tuple[Plan, float]) -> Cost:
         [(33, 13, 6)]
     """
     p = machine.p
+    for one in started:
+        if not (isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], Plan)):
+            raise UsageError(
+                f"together: argument started: expected pairs of a plan and the words of an item, got {one!r:.60}"
+            )
+        if one[0].p != p:
+            raise UsageError(
+                f"together: argument started: expected plans for the p of the machine, {p}, got one for {one[0].p}; "
+                "plan.among(members, p) makes one of a group's"
+            )
     length = max((len(plan) for plan, _ in started), default=0)
     counts = np.zeros((length, 4, p), np.int64)  # words out and in, messages out and in
     work, total, far = np.zeros((length + 1, p)), np.zeros(length, np.int64), np.zeros(length, np.int64)
     for plan, words in started:
         size = round(8 * words)
+        # What a plan has before anything comes is charged to all who send or get then; without messages, to everybody.
+        begin = plan.steps[0] if plan.steps else None
+        first = slice(None) if begin is None else np.union1d(begin.sources, begin.destinations)
+        work[0, first] += (plan.after if begin is None else begin.work) * words
         for k, step in enumerate(plan):
             of_each = -(-(step.last - step.first).astype(np.int64) * size // 8)
             ends = (step.sources, step.destinations)
@@ -289,9 +317,12 @@ def together(machine: Machine, *started: tuple[Plan, float]) -> Cost:
                 counts[k, row] += np.bincount(end, weights, p).astype(np.int64)
             total[k] += of_each.sum()
             far[k] = max(far[k], np.abs(step.destinations - step.sources).max(initial=0))
-            if plan.steps[k + 1].work if k + 1 < len(plan) else plan.after:
-                # What comes is combined with what is there: an operation for each item.
-                work[k + 1] += np.bincount(step.destinations, step.last - step.first, p) * words
+            operations = plan.steps[k + 1].work if k + 1 < len(plan) else plan.after
+            if operations:
+                # What comes is combined with what is there, an operation for each item; where the busiest does more, or
+                # fewer, as it makes a second sum, or has none yet, all do to whom something comes.
+                came = np.bincount(step.destinations, step.last - step.first, p)
+                work[k + 1] += np.maximum(came + (came > 0) * (operations - came.max(initial=0)), 0) * words
     steps = [
         Superstep(
             int(counts[k, 0].max()),

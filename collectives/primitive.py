@@ -34,7 +34,7 @@ from ..bsp import BSP
 from ..convert import what
 from ..cost import Cost
 from ..errors import UsageError
-from ..groups import Group
+from ..groups import Grid, Group
 from ..layouts import Layout
 from ..rides import Letter, Ride, Supersteps
 from .operators import operator_name
@@ -107,7 +107,12 @@ def primitive(
         @wraps(steps)
         def collective(bsp: Processors, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             if small is not None:
-                if bsp.shown is not None:
+                try:
+                    shown = bsp.shown
+                except AttributeError:
+                    _check_processor(name, bsp)
+                    raise
+                if shown is not None:
                     found: Result = small(bsp, *args, **kwargs)
                     if found is not NOT_SMALL:
                         return found
@@ -115,6 +120,8 @@ def primitive(
                     # On a group of ranks those alone that climb or spread are shown.
                     with bsp.as_shown.calling(pipes is not None and pipes(bsp, *args, **kwargs)):
                         return collective(bsp, *args, **kwargs)
+            elif type(bsp) is not BSP:
+                _check_processor(name, bsp)
             if riding is not None and bsp.p > 1 and isinstance(bsp, BSP):  # on a group it has supersteps of its own
                 ticket = riding(bsp, *args, **kwargs)
                 if ticket is not None:
@@ -122,6 +129,8 @@ def primitive(
             return bsp.carry_out(name, steps(cast("BSP", bsp), *args, **kwargs))
 
         def start(bsp: Processors, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Ride[Result]:
+            if type(bsp) is not BSP:
+                _check_processor(name, bsp)
             if riding is not None and bsp.p > 1:
                 ticket = riding(bsp, *args, **kwargs)
                 if ticket is not None:
@@ -149,6 +158,20 @@ def primitive(
         return cast("Primitive[Arguments, Result, CostArguments, PlanArguments]", collective)
 
     return carry
+
+
+def _check_processor(name: str, given: Any) -> None:
+    """The argument bsp of a primitive.
+
+    Raises:
+        UsageError: it is neither a processor nor a group.
+    """
+    if not isinstance(given, (BSP, Group)):
+        way_out = "; of a grid take grid.row or grid.column" if isinstance(given, Grid) else ""
+        raise UsageError(
+            f"{name}: argument bsp: expected the processor, which the program gets, or one of its groups, got "
+            f"{what(given)}{way_out}"
+        )
 
 
 def _check_machine(name: str, machine: Any) -> None:
@@ -386,17 +409,35 @@ def elementwise(op: Any) -> bool:
     return isinstance(op, np.ufunc) and op.signature is None and op.nin == 2 and op.nout == 1
 
 
+# What combines two values as those of numpy combine all of a sequence.
+_OF_TWO = {
+    **{"sum": "np.add", "prod": "np.multiply", "max": "np.maximum", "min": "np.minimum", "amax": "np.maximum"},
+    **{"amin": "np.minimum", "any": "np.logical_or", "all": "np.logical_and", "nanmax": "np.fmax", "nanmin": "np.fmin"},
+}
+
+
+def _takes_an_axis(op: Any) -> bool:
+    """Whether it is a function of numpy, no ufunc, whose second argument is an axis."""
+    if isinstance(op, np.ufunc) or getattr(op, "__module__", None) != "numpy":
+        return False
+    try:
+        arguments = list(signature(op).parameters)
+    except (TypeError, ValueError):
+        return False
+    return arguments[1:2] == ["axis"]
+
+
 def check_operator(name: str, op: Any) -> str:
     """Refuse what is no binary operator; returns what it is called, by which processors compare theirs.
 
     Raises:
-        UsageError: it cannot be called, is a ufunc of another arity, or a `sum`: that takes a sequence and where to
-            begin, and of two arrays, or of 0-d ones, makes something else than their sum, silently.
+        UsageError: it cannot be called, is a ufunc of another arity, or takes one sequence, as `sum` and `np.max`, and
+            then where to begin, or an axis: of two values it makes something else than meant, often silently.
     """
-    if op is sum or op is np.sum:
+    if op is sum or _takes_an_axis(op):
         raise UsageError(
-            f"{name}: argument op: expected an associative function of two values, got {op.__module__}.sum, which adds "
-            "up one sequence; use np.add"
+            f"{name}: argument op: expected an associative function of two values, got {op.__module__}.{op.__name__}, "
+            f"which takes one sequence; use {_OF_TWO.get(op.__name__, 'one of two values, as np.add')}"
         )
     if not callable(op) or (isinstance(op, np.ufunc) and (op.nin, op.nout) != (2, 1)):
         raise UsageError(

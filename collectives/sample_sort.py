@@ -16,7 +16,7 @@ from ..convert import what
 from ..cost import Cost, Machine
 from ..errors import UsageError
 from ..rides import Supersteps
-from .plan import Plan, Step, joined
+from .plan import Plan, Step, joined, to_all
 from .primitive import Call, flag, integer, no_mask, numbers, packed, primitive, unpacked
 from .regular_sampling import Counts, Keys, cut_selected, cut_sorted, most, sample_places, select, split
 
@@ -102,9 +102,14 @@ def plan(p: int, counts: ArrayLike) -> Plan:
         p: processors.
         counts: keys that go from processor i to j, shape (p, p), those that stay included.
     """
-    moved = table(f"{NAME}.plan", counts)
+    return plan_of(NAME, p, counts)
+
+
+def plan_of(name: str, p: int, counts: ArrayLike) -> Plan:
+    """`plan`, for the primitive of this name, which begins with it."""
+    moved = table(f"{name}.plan", counts)
     if len(moved) != p:
-        raise UsageError(f"{NAME}.plan: argument counts: expected shape ({p}, {p}), got {moved.shape}")
+        raise UsageError(f"{name}.plan: argument counts: expected shape ({p}, {p}), got {moved.shape}")
     if p == 1:
         return joined(p, ())
     pids = np.arange(p)
@@ -140,7 +145,19 @@ def cost(
     Raises:
         UsageError: neither keys nor counts, or what they cannot be.
     """
-    name, p = f"{NAME}.cost", machine.p
+    return cost_of(NAME, machine, keys, counts, itemsize, values)
+
+
+def cost_of(
+    name: str,
+    machine: Machine,
+    keys: ArrayLike | None = None,
+    counts: ArrayLike | None = None,
+    itemsize: int = 8,
+    values: int | None = None,
+) -> Cost:
+    """`cost`, for the primitive of this name, which begins with it."""
+    name, p = f"{name}.cost", machine.p
     itemsize = integer(name, "itemsize", itemsize, 0)
     sizes = [itemsize] if values is None else [itemsize, integer(name, "values", values, 0)]
     if counts is None:
@@ -177,10 +194,9 @@ def _bounded(machine: Machine, sizes: Counts, itemsizes: list[int]) -> Cost:
     def words(keys: int, messages: int) -> int:
         return sum(-(-keys * size // 8) + (min(messages, keys) if size % 8 else 0) for size in itemsizes)
 
-    samples = Step.of(np.repeat(np.arange(p), p), np.tile(np.arange(p), p))
     sampled = [sample_places(p, block).size for block in n]
     counted = -(-np.array(sampled) * itemsizes[0] // 8)
-    first = samples.counted(counted[samples.sources])._replace(w=max(map(sorting, n)))
+    first = to_all(counted)._replace(w=max(map(sorting, n)))
     into = most(p, sizes)
     second = first._replace(
         h_out=words(largest, p - 1),
@@ -209,6 +225,9 @@ def as_given(argument: str, given: Any, name: str = NAME) -> NDArray[Any]:
         ) from None
 
 
+WITHOUT_RECORDS = ("unique", "group_by")  # structured keys are compared, but not with <
+
+
 def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any] | None]:
     """The arguments keys and values as arrays.
 
@@ -220,8 +239,8 @@ def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any
     arrays = [as_given(argument, given, name) for argument, given in (("keys", keys), ("values", values))]
     if arrays[0].ndim != 1:
         raise UsageError(
-            f"{name}: argument keys: expected an array of one axis, got {what(arrays[0])}; use .ravel(), or a "
-            "structured dtype for keys of several parts"
+            f"{name}: argument keys: expected an array of one axis, got {what(arrays[0])}; use .ravel()"
+            f"{'' if name in WITHOUT_RECORDS else ', or a structured dtype for keys of several parts'}"
         )
     if values is None:
         return arrays[0], None

@@ -155,7 +155,7 @@ class BSP:
         if type(dest) is not int or not 0 <= dest < self._gate.limit:
             dest = self._gate.processor("bsp.room", "dest", dest)
         plain = _plain_dtype("bsp.room", dtype)
-        if type(shape) is int and shape >= 0:
+        if type(shape) is int and 0 <= shape < 1 << 32:
             return self._mail.room(dest, (shape,), plain, tag)
         try:
             sizes = tuple(operator.index(one) for one in (shape if isinstance(shape, tuple) else (shape,)))
@@ -165,7 +165,14 @@ class BSP:
             raise UsageError(
                 f"bsp.room: argument shape: expected an int or a tuple of ints of at least 0, got {shape!r}"
             )
-        return self._mail.room(dest, sizes, plain, tag)
+        try:
+            return self._mail.room(dest, sizes, plain, tag)
+        except UsageError:
+            raise
+        except (ValueError, OverflowError) as error:  # too many axes, or more bytes than can be addressed
+            raise UsageError(
+                f"bsp.room: argument shape: expected what numpy can make an array of, got {shape!r:.60} ({error})"
+            ) from error
 
     def queue(self, dtype: DTypeLike = np.float64) -> Queue:
         """Make a typed queue; all processors alike. It may be used at once, and is compared at the next sync.

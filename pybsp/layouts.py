@@ -33,6 +33,9 @@ _INTP = np.dtype(np.intp)
 SHOWN = 8  # sizes that a layout's text has
 
 
+FAR = 1 << 63  # the first number that is none of 64 bits
+
+
 @dataclass(frozen=True)
 class _Dealt:
     """One axis of n items in blocks of equal size, dealt out to the parts."""
@@ -47,6 +50,8 @@ class _Dealt:
     def local(self, index: Ints) -> Ints:
         if self.block == 1:
             return index // self.parts
+        if self.block * self.parts >= self.n:  # one block each; and the product may be no number of 64 bits
+            return index % self.block
         return index // (self.block * self.parts) * self.block + index % self.block
 
     def places(self, index: Ints) -> tuple[Ints, Ints]:
@@ -61,7 +66,11 @@ class _Dealt:
     @cached_property
     def sizes(self) -> Ints:
         rounds, rest = divmod(self.n, self.block * self.parts)
-        return rounds * self.block + np.clip(rest - np.arange(self.parts) * self.block, 0, self.block)
+        sizes = np.full(self.parts, rounds * self.block)
+        whole, last = divmod(rest, self.block)
+        sizes[:whole] += self.block
+        sizes[whole : whole + 1] += last
+        return sizes
 
     def size(self, part: int) -> int:
         rounds, rest = divmod(self.n, self.block * self.parts)
@@ -86,7 +95,10 @@ class _Cut:
     @cached_property
     def begins(self) -> Ints:
         if self.given is None:
-            return np.arange(self.parts + 1) * self.n // self.parts
+            # k*n div parts, where k*n may be no number of 64 bits.
+            each, rest = divmod(self.n, self.parts)
+            parts = np.arange(self.parts + 1)
+            return parts * each + parts * rest // self.parts
         return np.append(0, np.cumsum(self.given, dtype=np.intp))
 
     @cached_property
@@ -94,7 +106,7 @@ class _Cut:
         return np.diff(self.begins)
 
     def owner(self, index: Ints) -> Ints:
-        if self.given is None:
+        if self.given is None and self.n * self.parts < FAR:
             return ((index + 1) * self.parts - 1) // max(self.n, 1)
         return np.searchsorted(self.begins, index, "right") - 1
 
@@ -358,8 +370,9 @@ class Layout:
             # As unsigned numbers negative ones are huge: one pass tells, and argmax takes less time than max.
             if index.size and not 0 <= index.item(index.view(np.uint64).argmax()) < n:
                 if not first * n <= index.min() <= index.max() < n:
+                    expected = f"indices from {first * n} to {n - 1}" if n else "no indices, as there are no items"
                     raise BoundsError(
-                        f"{operation}: argument indices: expected indices from {first * n} to {n - 1}"
+                        f"{operation}: argument indices: expected {expected}"
                         f"{f' on axis {k}' if len(found) > 1 else ''}, got indices from {index.min()} to "
                         f"{index.max()}; {self} has shape {self.shape}"
                     )
@@ -417,8 +430,9 @@ class Block(Layout):
     """
 
     def __init__(self, shape: int | tuple[int, ...], grid: int | tuple[int, ...], sizes: Any = None) -> None:
-        axes = () if sizes is None else (sizes,) if not isinstance(shape, tuple) else tuple(sizes)
-        if sizes is not None and len(axes) != len(shape if isinstance(shape, tuple) else (shape,)):
+        several = len(shape) if isinstance(shape, (tuple, list)) else 0
+        axes = () if sizes is None else tuple(sizes) if several else (sizes,)
+        if sizes is not None and (len(axes) != max(several, 1) or (several and not all(np.ndim(one) for one in axes))):
             raise UsageError(f"Block: argument sizes: expected the sizes of each axis, in a tuple, got {sizes!r:.60}")
 
         def axis(n: int, q: int, k: int) -> _Cut:
@@ -472,7 +486,7 @@ class BlockCyclic(Layout):
 
     def __init__(self, shape: int | tuple[int, ...], grid: int | tuple[int, ...], block: int | tuple[int, ...]) -> None:
         blocks = _numbers("BlockCyclic", "block", block, 1)
-        axes = len(shape) if isinstance(shape, tuple) else 1
+        axes = len(shape) if isinstance(shape, (tuple, list)) else 1
         if len(blocks) == 1:
             blocks *= axes
         if len(blocks) != axes:
@@ -545,9 +559,10 @@ def _numbers(name: str, argument: str, given: Any, least: int) -> tuple[int, ...
             found = tuple(operator.index(one) for one in (given if isinstance(given, (tuple, list)) else (given,)))
     except TypeError:
         found = ()
-    if not found or min(found) < least:
+    if not found or min(found) < least or max(found) >= FAR:
+        below = " and below 2^63" if found and max(found) >= FAR else ""
         raise UsageError(
-            f"{name}: argument {argument}: expected a whole number of at least {least}, or a tuple of them, got "
+            f"{name}: argument {argument}: expected a whole number of at least {least}{below}, or a tuple of them, got "
             f"{given!r:.60}"
         )
     return found
@@ -575,9 +590,10 @@ def _integers(operation: str, argument: str, given: Any) -> Ints:
     if found.dtype == np.uint64 and found.size and found.max() >= 1 << 63:
         raise BoundsError(f"{operation}: argument {argument}: expected integers below 2^63, got {found.max()}")
     if found.dtype.kind not in "iu":
+        way_out = "; np.flatnonzero(mask) makes such of a mask" if found.dtype == bool and found.ndim else ""
         raise UsageError(
             f"{operation}: argument {argument}: expected an int or integers of 64 bits, got {type(given).__name__} "
-            f"{given!r:.60}"
+            f"{given!r:.60}{way_out}"
         )
     return found.astype(np.intp, copy=False)
 

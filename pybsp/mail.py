@@ -201,7 +201,7 @@ class Mail:
         # It begins as `send`, whose time is that of many programs: a call for the two would take 0.05 us more there.
         sign = 1
         if tag is not None and type(tag) not in _PLAIN_TAGS:
-            tag, sign = self._pickled(tag, "tag"), -1
+            tag, sign = self._pickled(tag, "tag", operation="bsp.room"), -1
         out = self._records(dest)
         self.runs.pop(dest, None)
         size = dtype.itemsize * math.prod(shape)
@@ -276,12 +276,14 @@ class Mail:
             room.flags.writeable = False  # others read it now
         self._in_place.clear()
 
-    def _pickled(self, thing: Any, argument: str, buffers: list[pickle.PickleBuffer] | None = None) -> bytes:
+    def _pickled(
+        self, thing: Any, argument: str, buffers: list[pickle.PickleBuffer] | None = None, operation: str = ""
+    ) -> bytes:
         try:
             return pickle.dumps(thing, 5, buffer_callback=None if buffers is None else buffers.append)
         except Exception as error:
             raise UsageError(
-                f"{self._operation}: argument {argument}: expected something that can be pickled, got "
+                f"{operation or self._operation}: argument {argument}: expected something that can be pickled, got "
                 f"{type(thing).__name__} ({error}); send the data that it is made from instead"
             ) from error
 

@@ -217,8 +217,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         raise pytest.Collector.CollectError(f"{name}: mark bsp: expected a function, got an async one")
     wrong = set(mark.kwargs) - {"p", "timeout", *OPTIONS}
     if wrong or len(mark.args) + ("p" in mark.kwargs) != 1:
+        written = [*map(repr, mark.args), *(f"{key}={value!r}" for key, value in mark.kwargs.items())]
         raise pytest.Collector.CollectError(
-            f"{name}: mark bsp: expected bsp(p, timeout, {', '.join(OPTIONS)}), got {mark}"
+            f"{name}: mark bsp: expected p, and at most timeout, {', '.join(OPTIONS)} besides, as bsp(p=2) or "
+            f"bsp(p=[1, 2, 4], timeout=10), got bsp({', '.join(written)})"
         )
     given = mark.args[0] if mark.args else mark.kwargs["p"]
     numbers = list(given) if isinstance(given, Iterable) else [given]

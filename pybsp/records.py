@@ -181,7 +181,13 @@ class Records(Sequence[Record]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Record]: ...
     def __getitem__(self, index: int | slice) -> Record | Sequence[Record]:
-        chosen = range(len(self))[index]
+        try:
+            chosen = range(len(self))[index]
+        except IndexError:
+            count = len(self)
+            raise IndexError(f"ledger[{index}]: expected an index below {count}, the number of supersteps") from None
+        except TypeError:
+            raise TypeError(f"ledger[{index!r:.60}]: expected the number of a superstep, or a slice") from None
         if isinstance(chosen, range):
             return [self[number] for number in chosen]
         return self._at(chosen)

@@ -640,6 +640,12 @@ class Rides(Participant):
         groups = self.group_calls
         return groups.latest.last_called() if groups.since == self._number else Called(*self._calls[-1])
 
+    def going_on(self, name: str) -> str:
+        """What this processor does that is in a superstep of a function's own, in words."""
+        last = self.last_call()
+        # Another one may have been called since this was started.
+        return f"called {last.described()}" if last.name == name else f"went on with {name}"
+
     def differ(self, complaint: str) -> NoReturn:
         """See `Stream.differ`."""
         self._engine.agreement.differ(complaint)

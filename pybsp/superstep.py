@@ -546,7 +546,7 @@ class SuperstepEngine:
             account.label_this(name)
         try:
             alike = arrival.kinds is None or doing(arrival.kinds) == {RIDES}
-            what = "" if alike else f"is in {self.rides.last_call().described()}"
+            what = "" if alike else self.rides.going_on(name)
             self._take(arrival, RIDES, what, seconds, sent, got)
             if differs:
                 self.agreement.differ(differs)

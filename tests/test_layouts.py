@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -262,3 +263,40 @@ def test_indices_of_axes_that_do_not_broadcast_are_refused() -> None:
 def test_a_dtype_of_arrays_has_no_layout() -> None:
     with pytest.raises(pybsp.UsageError, match="argument dtype: expected one of single items beside a layout"):
         pybsp.simulate(lambda bsp: bsp.array(Block(4, bsp.p), np.dtype(("f8", 3))), p=2)
+
+
+def test_an_index_into_an_array_of_no_items_and_a_mask_are_refused_in_words_that_help() -> None:
+    with pytest.raises(pybsp.BoundsError, match="expected no indices, as there are no items, got indices from 0 to 0"):
+        Block(0, 2).owner(0)
+    with pytest.raises(pybsp.UsageError, match=r"np.flatnonzero\(mask\) makes such of a mask"):
+        Cyclic(3, 2).owner(np.array([True, False, True]))
+
+
+@pytest.mark.parametrize("n", [10**14 + 7, (1 << 63) - 1])
+@pytest.mark.parametrize("p", [3, 10**5 + 1])
+def test_layouts_of_more_items_than_a_product_with_p_has_room_for(n: int, p: int) -> None:
+    dealt = BlockCyclic(n, p, block=1 << 50)
+    for layout in (Block(n, p), Cyclic(n, p), dealt, BlockCyclic(n, p, block=3)):
+        sizes = layout.sizes
+        assert sizes.min() >= 0
+        assert sum(sizes.tolist()) == n
+        for pid in (0, 1, p // 2, p - 1):
+            assert layout.local_shape(pid) == (sizes[pid],)
+            for local in {0, int(sizes[pid]) - 1} if sizes[pid] else ():
+                index = layout.to_global(pid, local)
+                assert (int(layout.owner(index)), int(layout.local(index))) == (pid, local)
+    begins = [k * n // p for k in range(p + 1)]
+    assert Block(n, p).sizes.tolist() == [end - begin for begin, end in pairwise(begins)]
+    assert int(dealt.owner(n - 1)) == ((n - 1) >> 50) % p
+
+
+def test_numbers_of_a_layout_that_cannot_be_are_refused_in_words_that_help() -> None:
+    with pytest.raises(pybsp.UsageError, match=r"shape: expected a whole number of at least 0 and below 2\^63"):
+        Block(1 << 63, 2)
+    with pytest.raises(pybsp.UsageError, match="sizes: expected the sizes of each axis, in a tuple"):
+        Block((4, 4), (2, 2), sizes=[2, 2])
+    assert Block([4, 4], [2, 2], sizes=[[1, 3], [2, 2]]).sizes.tolist() == [2, 2, 6, 6]  # type: ignore[arg-type]
+
+
+def test_a_shape_may_be_a_list() -> None:
+    assert BlockCyclic([4, 4], [2, 2], 3) == BlockCyclic((4, 4), (2, 2), 3)  # type: ignore[arg-type]

@@ -646,3 +646,12 @@ def test_pytest_loads_nothing_of_pybsp_for_other_tests(tmp_path: Path) -> None:
     loaded = json.loads(line)
     assert "pybsp.pytest_plugin" in loaded
     assert not {"numpy", "mpi4py", "pybsp.superstep", "pybsp.launch"} & set(loaded)
+
+
+@pytest.mark.parametrize("given", ["", "p=2, ranks=3", "2, 3", "timeout=1"])
+def test_a_mark_without_p_or_with_another_argument_says_what_it_takes(tmp_path: Path, given: str) -> None:
+    (tmp_path / "test_one.py").write_text(f"import pytest\n@pytest.mark.bsp({given})\ndef test_x(bsp): pass\n")
+    ended = run([*PYTEST, str(tmp_path)])
+    text = ended.out + ended.err
+    assert "mark bsp: expected p, and at most timeout, router, machine, checked besides" in text, ended
+    assert f"got bsp({given})" in text, ended

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pybsp import process
 from pybsp.transport.arena import SMALLEST, SharedPool
 from pybsp.transport.wire import BY_MESSAGE
 
@@ -390,3 +391,15 @@ def test_memory_of_others_has_no_place() -> None:
     pool, _ = made()
     assert pool.place(np.empty(5000, np.uint8)) == BY_MESSAGE
     assert pool.place(np.empty(5000, np.uint8)[10:]) == BY_MESSAGE
+
+
+def test_what_no_memory_has_room_for_is_an_error_and_not_said_of_the_shared_memory(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(process, "speaks", lambda of: True)
+    pool, _ = made()
+    with pytest.raises(MemoryError):
+        pool.take(1 << 60)
+    assert "is full" not in capsys.readouterr().err
+    pool.take(2 * ROOM)
+    assert "is full" in capsys.readouterr().err

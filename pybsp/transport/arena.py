@@ -76,10 +76,11 @@ class SharedPool(BufferPool):
         if buffer is None:
             buffer = self._another(size, bits, recent)
             if buffer is None:
+                buffer = super().take(size)  # first, as no memory at all may have room for so much
                 if not self._full:
                     self._full = True
                     _say_full()
-                return super().take(size)
+                return buffer
         return buffer[:size]
 
     def _another(self, size: int, bits: int, recent: list[Bytes]) -> Bytes | None:

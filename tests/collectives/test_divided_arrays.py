@@ -583,3 +583,19 @@ def test_what_is_started_is_done_with_the_arguments_of_its_start(p: int) -> None
         return supersteps, [t.name for t, a in zip(tickets, alone, strict=True) if repr(t.value) != a]
 
     assert pybsp.simulate(main, p=p).results == [(4 if p > 1 else 0, [])] * p
+
+
+@pytest.mark.parametrize("name", ["argmin", "argmax"])
+def test_an_extreme_of_a_dtype_without_an_order_is_an_error_also_on_empty_blocks(name: str) -> None:
+    """The others would wait, in the call, for processors that have left it."""
+    records = np.zeros(2, [("a", np.int32), ("b", np.float64)])
+
+    def main(bsp: pybsp.BSP) -> str:
+        try:
+            getattr(collectives, name)(bsp, records[: 2 * bsp.pid])
+        except pybsp.UsageError as error:
+            return str(error)
+        return ""
+
+    for said in pybsp.simulate(main, p=2).results:
+        assert f"{name}: argument array: raised TypeError" in said

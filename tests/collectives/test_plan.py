@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pybsp import BSP, BSPMachine, UsageError, collectives, simulate
 from pybsp.collectives import baselines, broadcast, ebsp
-from pybsp.collectives.plan import Plan, Step, joined
+from pybsp.collectives.plan import Plan, Step, joined, to_all
 from pybsp.cost import Superstep
 
 MESSAGES = st.lists(
@@ -192,3 +192,55 @@ def test_counts_that_make_no_array_are_refused_by_name(argument: str, of: Callab
 def test_arguments_of_which_numpy_makes_nothing_are_refused_by_name(argument: str, call: Callable[[BSP], Any]) -> None:
     with pytest.raises(UsageError, match=rf"argument {argument}: expected .*, got "):
         simulate(call, p=2)
+
+
+@pytest.mark.parametrize("p", [1, 3, 5, 8])
+def test_one_alone_costs_together_what_its_plan_costs(p: int) -> None:
+    """Also where the busiest has more operations than items, or fewer, as in exclusive prefix sums."""
+    plans = [
+        collectives.duplicate.plan(p, [[2, 0, 3]] * p),
+        collectives.prefix_2d.plan(p, 7, order="fixed"),
+        collectives.broadcast.plan(p, degree=2),
+    ]
+    for degree in (2, 3, p + 1):
+        plans += [collectives.exclusive_prefix.plan(p, degree), collectives.segmented_prefix.plan(p, degree)]
+        plans += [collectives.prefix.plan(p, degree, order=order) for order in ("any", "fixed")]
+    machine = BSPMachine.nominal(p)
+    for plan in plans:
+        cost, alone = collectives.together(machine, (plan, 3)), plan.cost(machine, 3)
+        assert (list(cost), cost.after) == (list(alone), alone.after)
+
+
+def test_exclusive_prefix_sums_beside_a_sum_of_all_cost_what_the_ledger_says() -> None:
+    def main(bsp: BSP) -> None:
+        names = collectives.allreduce, collectives.exclusive_prefix
+        tickets = [name.start(bsp, np.ones(7), np.add, degree=2) for name in names]
+        while not all(ticket.done for ticket in tickets):
+            bsp.sync()
+
+    machine = BSPMachine.nominal(5)
+    plans = collectives.allreduce.plan(5, degree=2), collectives.exclusive_prefix.plan(5, degree=2)
+    cost = collectives.together(machine, *((plan, 7) for plan in plans))
+    ledger = simulate(main, machine=machine).ledger
+    assert [(r.h_out, r.h_in, r.M, r.work) for r in ledger] == [(s.h_out, s.h_in, s.M, s.w) for s in cost]
+
+
+def test_together_takes_plans_with_words_for_the_processors_of_the_machine() -> None:
+    plan = collectives.broadcast.plan(4, degree=2)
+    with pytest.raises(UsageError, match=r"the p of the machine, 8, got one for 4; plan\.among"):
+        collectives.together(BSPMachine.nominal(8), (plan, 1))
+    with pytest.raises(UsageError, match="expected pairs of a plan and the words of an item, got"):
+        collectives.together(BSPMachine.nominal(4), plan)  # type: ignore[arg-type]
+
+
+@given(st.lists(st.integers(0, 50), min_size=2, max_size=9))
+def test_what_each_sends_to_all_others_is_counted_as_its_messages_are(words: list[int]) -> None:
+    p = len(words)
+    step = Step.of(np.repeat(np.arange(p), p), np.tile(np.arange(p), p))
+    assert to_all(np.array(words)) == step.counted(np.array(words)[step.sources])
+
+
+def test_the_costs_of_sorting_on_thousands_of_processors_make_no_message_of_each_pair() -> None:
+    machine = BSPMachine.nominal(1 << 12)
+    assert collectives.argsort.cost(machine, keys=3).supersteps == 4
+    assert collectives.allgather.cost(machine, 2).M == 2 * (1 << 12) * ((1 << 12) - 1)

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import pybsp
-from pybsp import BSPMachine, Superstep
+from pybsp import BSPMachine, Superstep, UsageError, collectives
 from pybsp.collectives import regular_sampling
 from pybsp.collectives.sample_sort import sample_sort
 
@@ -167,3 +167,14 @@ def test_numbers_of_keys_that_are_none_are_refused(keys: Any) -> None:
         sample_sort.cost(machine(3), keys)
     with pytest.raises(pybsp.UsageError, match=r"sample_sort\.cost: argument itemsize"):
         sample_sort.cost(machine(3), 1, itemsize=-1)
+
+
+@pytest.mark.parametrize("name", ["sample_sort", "balanced_sort", "argsort", "unique", "group_by"])
+def test_what_is_wrong_in_a_cost_or_a_plan_of_sorting_is_said_of_the_primitive_that_was_asked(name: str) -> None:
+    function = getattr(collectives, name)
+    with pytest.raises(UsageError, match=rf"^{name}\.plan: argument counts: expected whole numbers"):
+        function.plan(4, [1, 2])
+    with pytest.raises(UsageError, match=rf"^{name}\.plan: argument counts: expected shape \(4, 4\), got"):
+        function.plan(4, np.ones((2, 2), int))
+    with pytest.raises(UsageError, match=rf"^{name}\.cost: argument counts: expected whole numbers"):
+        function.cost(BSPMachine.nominal(4), 3, counts=[1.5])

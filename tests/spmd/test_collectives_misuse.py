@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp import UsageError
+from pybsp import UsageError, collectives
 from pybsp.collectives import (
     allreduce,
     broadcast,
@@ -105,12 +105,43 @@ def test_an_operator_that_is_none(spmd: Spmd, name: str, op: Any) -> None:
 
 
 @pytest.mark.parametrize("name", FOLDS)
-@pytest.mark.parametrize(("op", "called"), [(sum, "builtins.sum"), (np.sum, "numpy.sum")], ids=["sum", "np.sum"])
+@pytest.mark.parametrize(
+    ("op", "called"),
+    [(sum, "builtins.sum"), (np.sum, "numpy.sum"), (np.max, "numpy.max"), (np.concatenate, "numpy.concatenate")],
+    ids=["sum", "np.sum", "np.max", "np.concatenate"],
+)
 def test_a_sum_of_one_sequence_is_no_operator(spmd: Spmd, name: str, op: Any, called: str) -> None:
+    """np.max(-5, 0) is -5: the second value is taken for an axis."""
+
     def main(bsp: pybsp.BSP) -> None:
         FOLDS[name](bsp, op, np.ones(2))
 
     assert_all_fail(spmd, main, f"{name}: argument op: expected an associative function of two values, got {called}, ")
+
+
+@pytest.mark.parametrize(
+    ("op", "way_out"),
+    [(np.max, "np.maximum"), (np.prod, "np.multiply"), (np.any, "np.logical_or"), (np.mean, "one of two values, as")],
+)
+def test_what_combines_two_values_is_named_where_a_function_of_one_sequence_is_given(op: Any, way_out: str) -> None:
+    with pytest.raises(pybsp.UsageError, match=f"which takes one sequence; use {way_out}"):
+        pybsp.simulate(lambda bsp: collectives.allreduce(bsp, -5 * (1 - bsp.pid), op), p=2)
+
+
+@pytest.mark.parametrize("name", ["allreduce", "broadcast", "histogram", "argsort", "top_k"])
+@pytest.mark.parametrize("started", [False, True])
+def test_what_is_no_processor_is_named(name: str, started: bool) -> None:
+    """The processor left out, or a grid in the place of one of its groups."""
+    function = getattr(collectives, name)
+
+    def main(bsp: pybsp.BSP, given: Any) -> None:
+        processor = bsp.grid(1, 2) if isinstance(given, str) else given
+        (function.start if started else function)(processor, np.ones(3), np.add)
+
+    said = f"{name}: argument bsp: expected the processor, which the program gets, or one of its groups, got "
+    for given, way_out in ((np.ones(2), ""), ("grid", ".*; of a grid take grid.row or grid.column"), (None, "None")):
+        with pytest.raises(pybsp.UsageError, match=said + way_out):
+            pybsp.simulate(main, given, p=2)
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name != "broadcast_items"])

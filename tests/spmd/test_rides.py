@@ -392,7 +392,24 @@ def test_a_processor_that_does_something_else_than_a_collective_is_named(spmd: S
 
     for error in spmd.errors(main):
         assert isinstance(error, pybsp.SyncError), error
-        assert "is in allreduce(value=number, op=add, degree=None" in str(error)
+        assert "called allreduce(value=number, op=add, degree=None" in str(error)
+
+
+def test_a_processor_that_finishes_another_one_than_it_called_last_is_said_to_go_on_with_that(spmd: Spmd) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+
+    def main(bsp: pybsp.BSP) -> None:
+        first = allreduce.start(bsp, np.arange(3), np.add, degree=2)
+        broadcast.start(bsp, "text")
+        if bsp.pid:
+            first.finish()
+        else:
+            bsp.sync()
+
+    for error in spmd.errors(main):
+        assert isinstance(error, pybsp.SyncError), error
+        assert "went on with allreduce in superstep 0" in str(error)
 
 
 def test_an_op_that_raises_does_so_in_the_sync(spmd: Spmd) -> None:

@@ -68,6 +68,9 @@ def test_from_the_sync_on_it_is_not_written_to(bsp: pybsp.BSP) -> None:
         ((0, -1), "argument shape: expected an int or a tuple of ints of at least 0, got -1"),
         ((0, 1.5), "argument shape: expected an int or a tuple of ints of at least 0, got 1.5"),
         ((0, 1, object), "argument dtype: expected plain data"),
+        ((0, 1 << 60), "argument shape: expected what numpy can make an array of, got 1152921504606846976"),
+        ((0, (1,) * 99), "argument shape: expected what numpy can make an array of"),
+        ((0, 1, float, lambda: 0), "argument tag: expected something that can be pickled, got function"),
     ],
 )
 def test_wrong_arguments_are_errors(bsp: pybsp.BSP, args: Any, text: str) -> None:
