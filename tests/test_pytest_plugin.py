@@ -594,10 +594,10 @@ WRONG = {
     "@pytest.mark.bsp(p=None)\ndef test_x(bsp): pass": "expected numbers of processors, from 1, got None",
     "@pytest.mark.bsp(p=2, timeout='x')\ndef test_x(bsp): pass": "argument timeout: expected seconds, above 0, got 'x'",
     "@pytest.mark.bsp(p=2, timeout=-1)\ndef test_x(bsp): pass": "argument timeout: expected seconds, above 0, got -1",
-    "@pytest.mark.bsp(2, p=3)\ndef test_x(bsp): pass": "expected bsp(p, timeout, ",
+    "@pytest.mark.bsp(2, p=3)\ndef test_x(bsp): pass": "expected p, and at most timeout, ",
     "@pytest.mark.bsp(p=2)\ndef test_x(): pass": "expected a test with an argument bsp",
     "@pytest.fixture\ndef two(bsp): pass\n@pytest.mark.bsp(2)\ndef test_x(two): pass": "expected a test with an arg",
-    "@pytest.mark.bsp(processors=2)\ndef test_x(bsp): pass": "expected bsp(p, timeout, ",
+    "@pytest.mark.bsp(processors=2)\ndef test_x(bsp): pass": "expected p, and at most timeout, ",
     "@pytest.mark.bsp(p=2)\nasync def test_x(bsp): assert False": "expected a function, got an async one",
     "def test_x(bsp): pass": "expected the mark @pytest.mark.bsp",
 }

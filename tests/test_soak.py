@@ -24,7 +24,7 @@ def all_of(seed: int, p: int) -> None:
         pybsp.simulate(played, runs, None, number, p=p, router=runs.router, checked=runs.checked)
 
 
-@pytest.mark.fast("4")
+@pytest.mark.whole
 @pytest.mark.parametrize("p", [1, 4])
 def test_random_programs_on_virtual_processors(p: int) -> None:
     for seed in range(some(2)):

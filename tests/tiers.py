@@ -8,7 +8,7 @@ cores it is the scheduler that takes the time, the more the more ranks: there a 
 drawn by a hash of its name, and seldom with the last.
 
 The fast tier runs a case in two ways on virtual processors, with few of them and with many, one of both checked; and
-one in four on ranks. Of a test that has MANY_CASES it runs each in one of the two, and every fourth is
+one in eight on ranks. Of a test that has MANY_CASES it runs each in one of the two, and every fourth is
 among those that may be on ranks. Which way, is drawn by a hash of the case's name: so every p meets every kind of test,
 and a run does what the one before did. Of other tests that have SEVERAL cases, and of what a test goes through itself
 (`some`, `some_of`), it runs one in four. Beyond that, tests that take long and catch little more are marked:
@@ -104,7 +104,7 @@ def fast(items: Sequence[pytest.Item]) -> list[pytest.Item]:
             return bool(only) or len(of_test) < SEVERAL or number % EVERY == 0
         if len(of_test) >= MANY_CASES and (number % 4 if way.mpi else number % 2 != (way.p in FEW)):
             return False
-        return runs(name(item), way) and not (way.mpi and zlib.crc32(name(item).encode()) >> 8 & 3)
+        return runs(name(item), way) and not (way.mpi and zlib.crc32(name(item).encode()) >> 8 & 7)
 
     return [item for item in items if taken(item)]
 
