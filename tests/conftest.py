@@ -192,6 +192,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest sorts what is left by its fixtures
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     unlike = [item.nodeid for item in items if " at 0x" in item.nodeid]
     if unlike:

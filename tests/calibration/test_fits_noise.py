@@ -11,6 +11,7 @@ import pytest
 from pybsp.benchmarks.calibration.fits.noise import noise
 from pybsp.benchmarks.calibration.samples import Point, Raw, Sample
 
+from ..tiers import some
 from .generated import line, sampled, swept
 
 QUIET = line(1e-4, 5e-6, 1e-8)
@@ -48,7 +49,7 @@ def middle(samples: list[Sample]) -> dict[int, float]:
 
 
 def test_a_quiet_machine_raises_no_flag() -> None:
-    for seed in range(5):
+    for seed in range(some(5)):
         samples = supersteps(seed=seed) + rates(lambda pid, rng: 1 + 0.02 * float(rng.standard_normal()))
         found, flags = noise(Raw(ABOUT, samples))
         assert [flag for flag in flags if flag.code != "not-converged"] == []
