@@ -384,7 +384,7 @@ def plain_text(
 PUT_HEADER = 3 * WORD
 _put_words, _put_at = Struct("3q").pack, Struct("3q").unpack_from
 _PADDING = [bytes(-k % WORD) for k in range(WORD)]
-_read_words = Struct("2q").pack
+_text_of_reads, _words_of_reads = Struct("8q").pack, Struct("2q").unpack_from
 
 
 def plain_puts(puts: Sequence[tuple[int, int, bytes]], words: int) -> bytearray:
@@ -408,12 +408,12 @@ def read_puts(data: Bytes) -> Iterator[tuple[int, int, memoryview]]:
 
 def plain_reads(counts: Sequence[int]) -> bytearray:
     """The plain section that says what is read where it lies."""
-    return plain_text(READS, None, 0, 0, 0, (_read_words(*counts),))
+    return bytearray(_text_of_reads(PLAIN, 0, 0, READS, 0, 0, *counts))  # as `plain_text` has it, in one step
 
 
 def read_reads(section: Section) -> tuple[int, int]:
     """Words and messages that a section says are read, as it is or with descriptors."""
-    words, messages = section[0] if section[3] is None else section[3].view(np.int64).tolist()
+    words, messages = section[0] if section[3] is None else _words_of_reads(section[3].data)
     return words, messages
 
 
