@@ -88,7 +88,7 @@ def group_by(bsp: BSP, keys: Any, values: Any, op: np.ufunc) -> Supersteps[tuple
         raise UsageError(f"group_by: argument op: expected a numpy ufunc of two arguments, as np.add, got {op!r:.60}")
     if values is None:
         raise UsageError("group_by: argument values: expected one for each key, got None; unique needs none")
-    block, carried = checked(keys, values, "group_by")
+    block, carried = checked(keys, values, "group_by", structured=False)
     assert carried is not None
     grouping.check_plain("group_by", block)
     call = Call(bsp, "group_by", keys=key_kind(block), values=row_kind(carried), op=name)

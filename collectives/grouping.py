@@ -46,9 +46,9 @@ def cost(
     if p == 1:
         return Cost(machine, (), first)
     if counts is not None:
-        known = cost_of_sorting(name, machine, counts=counts, itemsize=itemsize, values=values)
+        known = cost_of_sorting(name, machine, None, counts, itemsize, values)
         return Cost(machine, (known[0]._replace(w=first), known[1]), known.after)
-    known = cost_of_sorting(name, machine, n, itemsize=itemsize, values=values)
+    known = cost_of_sorting(name, machine, n, None, itemsize, values)
     sizes = [itemsize] if values is None else [itemsize, integer(f"{name}.cost", "values", values, 0)]
     into = min(most(p, n) + p - 1, int(n.sum()))
     words = sum(-(-into * size // 8) + (min(p - 1, into) if size % 8 else 0) for size in sizes)

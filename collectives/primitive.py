@@ -411,8 +411,16 @@ def elementwise(op: Any) -> bool:
 
 # What combines two values as those of numpy combine all of a sequence.
 _OF_TWO = {
-    **{"sum": "np.add", "prod": "np.multiply", "max": "np.maximum", "min": "np.minimum", "amax": "np.maximum"},
-    **{"amin": "np.minimum", "any": "np.logical_or", "all": "np.logical_and", "nanmax": "np.fmax", "nanmin": "np.fmin"},
+    "sum": "np.add",
+    "prod": "np.multiply",
+    "max": "np.maximum",
+    "amax": "np.maximum",
+    "min": "np.minimum",
+    "amin": "np.minimum",
+    "any": "np.logical_or",
+    "all": "np.logical_and",
+    "nanmax": "np.fmax",
+    "nanmin": "np.fmin",
 }
 
 

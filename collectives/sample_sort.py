@@ -149,12 +149,7 @@ def cost(
 
 
 def cost_of(
-    name: str,
-    machine: Machine,
-    keys: ArrayLike | None = None,
-    counts: ArrayLike | None = None,
-    itemsize: int = 8,
-    values: int | None = None,
+    name: str, machine: Machine, keys: ArrayLike | None, counts: ArrayLike | None, itemsize: int, values: int | None
 ) -> Cost:
     """`cost`, for the primitive of this name, which begins with it."""
     name, p = f"{name}.cost", machine.p
@@ -225,11 +220,11 @@ def as_given(argument: str, given: Any, name: str = NAME) -> NDArray[Any]:
         ) from None
 
 
-WITHOUT_RECORDS = ("unique", "group_by")  # structured keys are compared, but not with <
-
-
-def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any] | None]:
+def checked(keys: Any, values: Any, name: str = NAME, structured: bool = True) -> tuple[Keys, NDArray[Any] | None]:
     """The arguments keys and values as arrays.
+
+    Args:
+        structured: whether keys may be of several parts.
 
     Raises:
         UsageError: keys of another shape than (n,), values of another length.
@@ -240,7 +235,7 @@ def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any
     if arrays[0].ndim != 1:
         raise UsageError(
             f"{name}: argument keys: expected an array of one axis, got {what(arrays[0])}; use .ravel()"
-            f"{'' if name in WITHOUT_RECORDS else ', or a structured dtype for keys of several parts'}"
+            f"{', or a structured dtype for keys of several parts' * structured}"
         )
     if values is None:
         return arrays[0], None

@@ -80,7 +80,7 @@ def unique(bsp: BSP, keys: Any, return_counts: bool = False) -> Supersteps[Any]:
         >>> pybsp.simulate(main, p=4).results
         [([], []), (['a'], [4]), (['e'], [2]), (['t'], [3])]
     """
-    block, _ = checked(keys, None, "unique")
+    block, _ = checked(keys, None, "unique", structured=False)
     grouping.check_plain("unique", block)
     counted = flag("unique", "return_counts", return_counts)
     call = Call(bsp, "unique", keys=key_kind(block), return_counts=counted)

@@ -31,8 +31,6 @@ Ints = NDArray[np.intp]
 Index = slice | Ints
 _INTP = np.dtype(np.intp)
 SHOWN = 8  # sizes that a layout's text has
-
-
 FAR = 1 << 63  # the first number that is none of 64 bits
 
 
@@ -559,8 +557,9 @@ def _numbers(name: str, argument: str, given: Any, least: int) -> tuple[int, ...
             found = tuple(operator.index(one) for one in (given if isinstance(given, (tuple, list)) else (given,)))
     except TypeError:
         found = ()
-    if not found or min(found) < least or max(found) >= FAR:
-        below = " and below 2^63" if found and max(found) >= FAR else ""
+    far = max(found, default=0) >= FAR
+    if not found or min(found) < least or far:
+        below = " and below 2^63" * far
         raise UsageError(
             f"{name}: argument {argument}: expected a whole number of at least {least}{below}, or a tuple of them, got "
             f"{given!r:.60}"
@@ -587,7 +586,7 @@ def _integers(operation: str, argument: str, given: Any) -> Ints:
         found = np.empty((), object)  # ragged: refused below
     if found.shape == (0,) and not isinstance(given, np.ndarray):
         found = found.astype(np.intp)  # of no dtype of its own
-    if found.dtype == np.uint64 and found.size and found.max() >= 1 << 63:
+    if found.dtype == np.uint64 and found.size and found.max() >= FAR:
         raise BoundsError(f"{operation}: argument {argument}: expected integers below 2^63, got {found.max()}")
     if found.dtype.kind not in "iu":
         way_out = "; np.flatnonzero(mask) makes such of a mask" if found.dtype == bool and found.ndim else ""

@@ -133,12 +133,8 @@ class RecordingRouter:
     """
 
     def __init__(self, router: Router, recorder: Recorder) -> None:
-        self.name, self.meets_to_close, self._router, self._recorder = (
-            router.name,
-            router.meets_to_close,
-            router,
-            recorder,
-        )
+        self.name, self.meets_to_close = router.name, router.meets_to_close
+        self._router, self._recorder = router, recorder
 
     def route(
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
