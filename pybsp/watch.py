@@ -148,10 +148,14 @@ class Watch:
         frame = sys._current_frames().get(self._program)
         if frame is None:
             return
-        waits = waiting(frame)
-        if not waits or self._long != self._superstep():
-            self._long = None
-        body = self.place(frame).encode(errors="backslashreplace")[: COPY_BYTES - _HEAD.size]
+        try:
+            waits = waiting(frame)
+            if not waits or self._long != self._superstep():
+                self._long = None
+            body = self.place(frame).encode(errors="backslashreplace")[: COPY_BYTES - _HEAD.size]
+        finally:
+            # In the program's thread it is this call's own: a cycle, by which all that the run has would stay.
+            del frame
         head = _HEAD.pack(0, len(body), time.monotonic(), waits, self._long is not None)[_CHECKED:]
         record = crc32(head + body).to_bytes(_CHECKED, sys.byteorder) + head + body
         with self._writing:
@@ -168,6 +172,7 @@ class Watch:
         """
         frame = frame or sys._current_frames().get(self._program)
         place = "" if frame is None else f"at {place_of(frame)}"
+        del frame  # as in `_write`
         return ", ".join(filter(None, (self._superstep(), place)))
 
     # -- what it knows of others --------------------------------------------------------------------------------------
