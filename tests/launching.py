@@ -71,6 +71,28 @@ def ranks(p: int, path: Path, limit: float = LIMIT, /, **environment: str) -> En
     return run([*mpiexec(p), *python(path)], limit, **environment)
 
 
+def sessions_passed(p: int, directory: Path, limit: float, /, *arguments: str, **environment: str) -> None:
+    """A pytest session on p ranks passes on each: its arguments are pytest's.
+
+    What is shown else is what the rank printed that ended first: the others may have waited for it until their time
+    was up.
+    """
+    command = [*mpiexec(p), *python(Path(__file__).parent / "one_rank.py", str(directory), *arguments)]
+    try:
+        ended = run(command, limit, **environment)
+    except AssertionError as late:
+        ended = Ended(-1, "", str(late))
+    codes = [directory / f"exit-{rank}" for rank in range(p)]
+    logs = [directory / f"rank-{rank}.txt" for rank in range(p)]
+    texts = [log.read_text() if log.exists() else "(never started)" for log in logs]
+    bad = [rank for rank, code in enumerate(codes) if not code.exists() or code.read_text() != "0"]
+    bad.sort(key=lambda rank: codes[rank].stat().st_mtime if codes[rank].exists() else float("inf"))
+    printed = f"mpiexec -n {p} ended with {ended.code} and printed:\n{ended.out[-1000:]}{ended.err[-1000:]}"
+    assert not bad, f"ranks {bad} failed; rank {bad[0]} printed:\n{texts[bad[0]][-6000:]}\n{printed}"
+    assert ended.code == 0, printed
+    assert all(" passed" in text for text in texts)
+
+
 def in_turn(programs: Mapping[str, str]) -> str:
     """A program that runs several, by name, one after the other: their ranks start once."""
     texts = {name: dedent(text) for name, text in programs.items()}

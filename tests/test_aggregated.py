@@ -12,7 +12,7 @@ import pytest
 from pybsp.errors import UsageError
 from pybsp.transport.placement import Placement, configured, pays
 
-from .launching import LIMIT, Ended, Program, ended_well, failed_once, mpiexec, python, run
+from .launching import LIMIT, Ended, Program, ended_well, failed_once, mpiexec, python, run, sessions_passed
 from .test_shared_memory import EXCHANGING, KEEPING
 
 HERE = Path(__file__).parent
@@ -49,17 +49,8 @@ def test_spmd_tests_pass_on_pretended_nodes(
     p: int, node: int, wish: str, fences: str, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     every = ["--all"] if pytestconfig.getoption("--all") else []
-    command = [*mpiexec(p), *python(HERE / "one_rank.py", str(tmp_path), *every)]
     tests = [str(HERE / "spmd" / f"test_{name}.py") for name in SPMD]
-    done = run(
-        [*command, *tests],
-        SESSION,
-        PRETENDED_WEAK=fences,
-        **pretending(node, wish),
-    )
-    logs = [(tmp_path / f"rank-{rank}.txt").read_text() for rank in range(p)]
-    assert done.code == 0, next((log[-4000:] for log in logs if "failed" in log), done.err)
-    assert all(" passed" in log for log in logs)
+    sessions_passed(p, tmp_path, SESSION, *every, *tests, PRETENDED_WEAK=fences, **pretending(node, wish))
 
 
 def test_a_leader_sends_one_message_to_each_other_node(program: Program) -> None:
