@@ -678,9 +678,9 @@ static PyObject *deal(PyObject *module, Args args, Py_ssize_t count)
         }
     }
     for (Py_ssize_t i = 0; fits > 0 && i < n; ends[dest[i++]] += size)
-        memcpy(ends[dest[i]], (char *)items.buf + i * size, size);
-    PyBuffer_Release(&dests);
-    PyBuffer_Release(&items);
+        size == 8 ? memcpy(ends[dest[i]], (char *)items.buf + i * 8, 8) /* no call */
+                  : memcpy(ends[dest[i]], (char *)items.buf + i * size, size);
+    PyBuffer_Release(&dests), PyBuffer_Release(&items);
     return fits < 0 ? NULL : PyBool_FromLong(fits);
 }
 

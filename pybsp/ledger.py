@@ -64,7 +64,7 @@ def predicted_exchange(
         computing: seconds of it before the exchange.
         counted: h, messages, M and items.
         ways: in which its data goes.
-        first: whether one of them has not been used before.
+        first: whether one of them has not been used before under the superstep's label.
     """
     if overlaps(machine):
         return machine.elapsed(computing, *counted) - computing

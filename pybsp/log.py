@@ -74,7 +74,7 @@ class Log(Chunk):
         checkpoints: the fields of a `Checkpoint`, of each.
         riding: of the combined rows, by their number, words that rode in them, by the name of what did.
         kinds: of the combined rows, by their number, flop by kind of work, of each the maximum over processors.
-        firsts: numbers of the combined rows that use a way which none before has used.
+        firsts: numbers of the combined rows that use a way which none before under their label has used.
     """
 
     ROWS = 1024  # of a chunk
@@ -95,7 +95,7 @@ class Log(Chunk):
         self._kinds: dict[int, dict[str, float]] = {}  # of this processor, not yet in `kinds`
         self.kinds: dict[int, dict[str, float]] = {}
         self.firsts: set[int] = set()
-        self._used = 0  # ways, in the combined rows
+        self._used: dict[int, int] = {}  # ways by label, in the combined rows
         # See `begin_at`: in which rows, ascending, and when. A part that is entered again and again has many.
         self._begun, self._instants = array("q"), array("d")
 
@@ -283,7 +283,7 @@ class Log(Chunk):
         self.labels.clear()
         self.labels.update((label, number) for number, label in enumerate(saved["labels"]))
         self.combined, self.names, self.checkpoints = saved["combined"], saved["names"], saved["checkpoints"]
-        self._used, self.firsts = 0, set()
+        self._used, self.firsts = {}, set()
         self._note_firsts(self.table(0, self.combined), 0)
         self.riding, self._rode = saved["riding"], saved["rode"]
         self._away.clear()
@@ -339,9 +339,8 @@ class Log(Chunk):
 
     def _note_firsts(self, rows: NDArray[np.float64], first: int) -> None:
         """These combined rows are those from `first` on."""
-        ways = rows[:, WAYS].astype(np.int64)
-        self.firsts.update((first + np.flatnonzero(firsts(ways, self._used))).tolist())
-        self._used |= int(np.bitwise_or.reduce(ways, initial=0))
+        labels, ways = rows[:, [LABEL, WAYS]].astype(np.int64).T
+        self.firsts.update(first + number for number in firsts(labels, ways, self._used))
 
     def _go_on_at(self, last: int) -> None:
         """The rows before `last` will no longer say when that one began."""

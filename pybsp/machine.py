@@ -49,7 +49,8 @@ PROCESSORS = whole(1, 2**31 - 1)  # in a file: as many as MPI counts
 LEAST, ABOVE = number(), number(above=True)
 FURTHER = "further"  # of `BSPMachine.o_way`, beside the ways: each but the first, of those that send
 LATE = ("empty", "sending")  # of `BSPMachine.late`
-FIRST = 0.25  # share of it, at least, in a superstep that uses a way first, but for a record: fits the examples
+FIRST = 0.25  # share of it, at least, in a superstep that uses a way first under its label: fits the examples
+FIRST_RECORD = 0.05  # the same, where values are records alone
 NO_KINDS: Mapping[str, float] = types.MappingProxyType({})
 AnyMachine = TypeVar("AnyMachine", "BSPMachine", "EBSPMachine")
 Sized = TypeVar("Sized", bound="BSPMachine | EBSPMachine")
@@ -327,12 +328,12 @@ class BSPMachine(MachinePart):
             h, messages, M, items: as of a `Superstep`.
             ways: in which its data goes (`pybsp.ways`).
             computing: seconds of it before the exchange, of the processor that computes longest.
-            first: whether one of the ways has not been used before in the run.
+            first: whether one of the ways has not been used before under the superstep's label.
         """
         machine = self.exchange or self
         soon, late, of_ways = machine._more(ways)
         if late or of_ways:
-            least = FIRST if first and ways & ~BY_RECORD else 0.0
+            least = (FIRST if ways & ~BY_RECORD else FIRST_RECORD) if first else 0.0
             empty, sending, share_of_ways = machine._shares(computing)
             share = sending if ways & SENDING else empty
             soon += late * max(share, least) + of_ways * max(share_of_ways, least)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array, Ticket
+from .chunk import clock
 from .convert import as_array
 from .cost import Cost, Machine, Superstep
 from .errors import UsageError, where
@@ -495,7 +496,7 @@ class Patterns(Participant):
         to_poison: when checked, values that are to be poisoned.
     """
 
-    __slots__ = ("_by_stream", "_engine", "_new", "awaited", "results", "to_poison")
+    __slots__ = ("_by_stream", "_engine", "_new", "_since", "awaited", "results", "to_poison")
 
     def __init__(self, engine: SuperstepEngine) -> None:
         self._engine = engine
@@ -504,6 +505,15 @@ class Patterns(Participant):
         self.results = BufferPool()
         self.to_poison: list[NDArray[Any]] = []
         self.awaited: list[Pattern] = []
+        self._since = 0.0
+
+    def since(self) -> float:
+        """When they began with what the superstep has brought, which may be spread to many places, or be combined: that
+        is the computing of what follows, as to gather is that of what goes before. 0: they had nothing to do. Asked for
+        once.
+        """
+        since, self._since = self._since, 0.0
+        return since
 
     def make(self, array: Array, owners: NDArray[np.intp], items: NDArray[np.int64], shape: tuple[int, ...]) -> Pattern:
         """Make a pattern; all processors alike.
@@ -553,6 +563,7 @@ class Patterns(Participant):
 
     def bring(self, arrived: Sequence[tuple[int, int, Section]]) -> None:
         """What arrived, (source, stream, section) by source: new patterns, and what was got; puts come after it."""
+        self._since = clock()
         for source, stream, (descriptors, _, _, data) in arrived:
             if stream == INDICES:
                 items = (NOTHING if data is None else data).view(np.int64)
@@ -564,6 +575,7 @@ class Patterns(Participant):
 
     def take_alike(self, stream: int, sections: Sequence[tuple[int, Section]]) -> None:
         """`bring`, `complete` and `write`, where only this has arrived, of one stream by source."""
+        self._since = clock()
         if stream & 1:  # as in `write`
             if self.awaited:
                 self.complete()
@@ -592,6 +604,7 @@ class Patterns(Participant):
 
     def complete(self) -> None:
         """All that was got has come, before puts are written: the program may get into what is put to."""
+        self._since = self._since or clock()
         for pattern in self.awaited:
             missing = pattern.complete()
             if missing >= 0:

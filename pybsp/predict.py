@@ -118,9 +118,12 @@ def predicted(
 
 
 def in_order(records: Iterable[Record]) -> list[tuple[Record, bool]]:
-    """The records of a run, each with whether one of its ways was not used before."""
+    """The records of a run, each with whether one of its ways was not used before under its label."""
     of_all = list(records)
-    return list(zip(of_all, firsts(np.array([one.ways for one in of_all], np.int64)).tolist(), strict=True))
+    numbers: dict[str, int] = {}
+    labels = np.array([numbers.setdefault(one.label, len(numbers)) for one in of_all], np.int64)
+    first = set(firsts(labels, np.array([one.ways for one in of_all], np.int64), {}))
+    return [(one, number in first) for number, one in enumerate(of_all)]
 
 
 def _exchange(

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 _INT = 1 << 53  # integers up to it fit wherever a word does
 FEW_SINGLE = 4  # items sent one at a time that are looked at one by one
 _INT64 = np.dtype(np.int64)
-DEALT = 1 << 13  # bytes of items that the compiled core deals out at once, at most
+# Bytes of items that the compiled core deals out in one call, at most; where all that it deals is little, more of them;
+# and by a pattern, where numpy need not sort.
+DEALT, DEALT_IN_ALL, DEALT_BY_PATTERN = 1 << 13, 1 << 16, 1 << 14
 _deal = None if core is None else core.deal
 FEW, MANY = 16, 1000  # processors, and items, for which looking for each destination's items beats sorting
 
@@ -129,8 +131,10 @@ class Queue(Participant):
 
     def _dealt(self, dests: NDArray[np.int64], items: NDArray[Any]) -> bool:
         """Send as many items as there are destinations, where these are few; whether that was so, and all was right."""
+        size = items.nbytes
         if (
-            0 < items.nbytes <= DEALT
+            0 < size <= DEALT_IN_ALL
+            and (size <= DEALT or size + sum(map(len, self._texts.values())) <= DEALT_IN_ALL)
             and _deal is not None
             and not self._out
             and not self._single[0]
@@ -205,7 +209,8 @@ class Queue(Participant):
             )
         if not count:
             return  # legal, and nothing to do
-        if self._dealt(dests, items.repeat(count) if items.ndim == 0 else items):
+        few = count * self._itemsize <= DEALT_BY_PATTERN
+        if few and self._dealt(dests, items.repeat(count) if items.ndim == 0 else items):
             return
         self._flush_single()
         for dest, chosen in places:

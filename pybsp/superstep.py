@@ -423,7 +423,7 @@ class SuperstepEngine:
                 if reads:
                     sent = sent[0] + read[0], sent[1] + read[1], items, ways
                     got = got[0] + read[2], got[1] + read[3], got[2], 0
-                log.note_own(0.0, enter, clock(), sent, got)
+                log.note_own(0.0, enter, self.patterns.since() or clock(), sent, got)
         except BaseException as error:
             self.agreement.leave(error)
             raise
@@ -705,7 +705,7 @@ class SuperstepEngine:
                 self.participants[queue] = None  # what arrived for it goes with the next sync
         # 5. The ledger.
         sent, got = (words_out, messages_out, items_out, ways), (words_in, messages_in, items_in, 0)
-        self.account.note(seconds, sent, got)
+        self.account.note(seconds, sent, got, self.patterns.since())
         return notes
 
     def _answer(self, arrived: Sequence[tuple[int, Parcel]]) -> tuple[int, int, int, int]:
@@ -773,6 +773,13 @@ class SuperstepEngine:
                 if source != own:
                     words += section[1]
                     messages += section[2]
+        if mail:
+            self.inbox = Inbox(mail, self._outgoing)
+        if queued is not None:
+            for stream, sections in queued.items():
+                queue = self.registrations.queues[stream - JOINED]
+                queue.deliver(sections, arrival.joined.get(stream))
+                self.participants[queue] = None  # until it is forgotten
         if patterned is not None:
             self.patterns.bring(patterned)
         if self.patterns.awaited:
@@ -781,13 +788,6 @@ class SuperstepEngine:
             self.accesses.write(section)
         if patterned is not None:
             self.patterns.write(patterned)
-        if mail:
-            self.inbox = Inbox(mail, self._outgoing)
-        if queued is not None:
-            for stream, sections in queued.items():
-                queue = self.registrations.queues[stream - JOINED]
-                queue.deliver(sections, arrival.joined.get(stream))
-                self.participants[queue] = None  # until it is forgotten
         if self.checked:
             self._fresh += [
                 (section.data, self._arrays(stream, section))

@@ -35,19 +35,29 @@ def named(ways: int) -> tuple[str, ...]:
     return tuple(name for n, name in enumerate(WAYS) if ways >> n & 1)
 
 
-def firsts(ways: NDArray[np.int64], used: int = 0) -> NDArray[np.bool_]:
-    """Whether a superstep uses a way that none before it has used, of each of some: there no cache knows its code yet.
+def firsts(labels: NDArray[np.int64], ways: NDArray[np.int64], used: dict[int, int]) -> list[int]:
+    """The supersteps that use a way which none before them under their label has used: other code runs there, which no
+    cache knows yet.
 
     Args:
-        ways: of these supersteps, in order.
-        used: of all before them.
+        labels: of these supersteps, in order, by number.
+        ways: of these.
+        used: ways by label, of all before them; those of these are added.
 
     Examples:
         >>> from pybsp.ways import BY_MAIL, BY_PUT, firsts
-        >>> firsts(np.array([0, BY_MAIL, BY_MAIL, BY_MAIL | BY_PUT, BY_PUT])).tolist()
-        [False, True, False, True, False]
+        >>> used = {}
+        >>> firsts(np.zeros(5, int), np.array([0, BY_MAIL, BY_MAIL, BY_MAIL | BY_PUT, BY_PUT]), used)
+        [1, 3]
+        >>> firsts(np.array([0, 1, 1]), np.array([BY_PUT, BY_PUT, BY_PUT]), used)
+        [1]
     """
-    before = np.full_like(ways, used)
-    before[1:] |= np.bitwise_or.accumulate(ways)[:-1]
-    found: NDArray[np.bool_] = (ways & ~before) != 0
+    found = []
+    _, places = np.unique(labels << len(WAYS) | ways, return_index=True)  # few: the loop is over these alone
+    for place in np.sort(places).tolist():
+        label, of_it = int(labels[place]), int(ways[place])
+        before = used.get(label, 0)
+        if of_it & ~before:
+            found.append(place)
+        used[label] = before | of_it
     return found

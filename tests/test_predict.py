@@ -410,15 +410,19 @@ def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_p
     assert predicted(in_order(virtual), by_board).exchange < predicted(in_order(apart), by_board).exchange
 
 
-def test_where_a_way_is_used_for_the_first_time_some_of_late_counts_but_for_a_record() -> None:
+def test_where_a_label_uses_a_way_for_the_first_time_some_of_late_counts() -> None:
     log = Log()
-    for ways in (BY_RECORD, BY_MAIL, BY_MAIL, BY_MAIL | BY_QUEUE, BY_QUEUE):
-        log.note(0.0, 0.0, 0.0, 10.0, 1, 1, 1, 1, 0, 0, ways)
-    log.names.append("")
-    log.put([combine([log.table(0)])])
+    rows = [(0, way) for way in (BY_RECORD, BY_MAIL, BY_MAIL, BY_MAIL | BY_QUEUE, BY_QUEUE, BY_RECORD)]
+    rows += [(1, way) for way in (0, BY_RECORD, BY_QUEUE, BY_QUEUE)]
+    for label, ways in rows:
+        log.note(label, 0.0, 0.0, 10.0, 1, 1, 1, 1, 0, 0, ways)
+    log.names += ["", "other"]
+    for first, last in ((0, 3), (3, len(rows))):  # what was combined before counts too
+        log.put([combine([log.table(first, last)])])
     late = ("empty", 80.0), ("sending", 20.0), ("queue", 40.0)
     alone = BSPMachine(2, g=0.0, l=1.0, r=1.0, late=late, after=((1.0, 1.0, 1.0, 1.0),))
     ledger = Ledger(BSPMachine(2, g=0.0, l=1.0, r=1.0, exchange=alone), log)
-    assert [record.exchange_predicted for record in ledger] == pytest.approx([1.0, 6.0, 1.0, 16.0, 1.0])
-    assert [ledger[number].exchange_predicted for number in range(5)] == pytest.approx([1.0, 6.0, 1.0, 16.0, 1.0])
-    assert predicted(in_order(ledger), ledger.machine).exchange == pytest.approx(25.0)  # type: ignore[arg-type]
+    expected = [5.0, 6.0, 1.0, 16.0, 1.0, 1.0, 1.0, 5.0, 16.0, 1.0]
+    assert [record.exchange_predicted for record in ledger] == pytest.approx(expected)
+    assert [ledger[number].exchange_predicted for number in range(len(rows))] == pytest.approx(expected)
+    assert predicted(in_order(ledger), ledger.machine).exchange == pytest.approx(sum(expected))  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import pybsp
 from pybsp.layouts import Cyclic
+from pybsp.patterns import Pattern
 from tests.conftest import Spmd
 
 from .programs import caught, plain
@@ -614,6 +616,37 @@ def test_the_ledger_says_how_many_bytes_of_indices_went_with_a_superstep(spmd: S
     for told, riding, h, own in spmd(main):
         assert told == ({1: 24 * spmd.p} if spmd.p > 1 else {})
         assert (riding, h, own) == ({}, 0, 24 * (spmd.p > 1))
+
+
+@pytest.mark.parametrize(("slow", "mixed"), [("serve", False), ("complete", False), ("write", False), ("write", True)])
+def test_what_a_pattern_does_with_what_has_come_is_computing(
+    spmd: Spmd, monkeypatch: pytest.MonkeyPatch, slow: str, mixed: bool
+) -> None:
+    """As gathering is, before the exchange: of what follows."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x, right = bsp.array(4), (bsp.pid + 1) % bsp.p
+        bsp.sync()
+        pattern = x.pattern(np.full(3, right), [0, 2, 0])
+        bsp.sync()
+        pattern.get()
+        bsp.sync()
+        pattern.put(1.0, np.add)
+        if mixed:
+            bsp.send(right, 1)
+        bsp.sync()
+        bsp.sync()
+        return [record.seconds for record in bsp.ledger]
+
+    def slowly(*args: Any) -> Any:
+        time.sleep(0.005)
+        return usual(*args)
+
+    usual = getattr(Pattern, slow)
+    monkeypatch.setattr(Pattern, slow, slowly)
+    after = 2 + ["serve", "complete", "write"].index(slow)
+    for seconds in spmd(main, **({} if spmd.mpi else {"measure": True})):
+        assert seconds[after] >= 0.005
 
 
 def test_what_is_asked_for_several_times_comes_once(spmd: Spmd) -> None:

@@ -365,12 +365,16 @@ def test_large_sends(spmd: Spmd) -> None:
         assert sums == expected
 
 
-@pytest.mark.parametrize("count", [999, 1000, 5000])
-def test_many_items_arrive_in_the_order_of_sending_for_every_destination(spmd: Spmd, count: int) -> None:
+@pytest.mark.parametrize("sends", [[999], [1000], [5000], [3000, 3000, 3000, 100, 9000]], ids=str)
+def test_many_items_arrive_in_the_order_of_sending_for_every_destination(spmd: Spmd, sends: list[int]) -> None:
+    count = sum(sends)
+
     def main(bsp: pybsp.BSP) -> bool:
         dests = np.random.default_rng(bsp.pid).integers(0, bsp.p, count)
+        items = np.arange(count) * bsp.p + bsp.pid
         q = bsp.queue(np.int64)
-        q.send(dests, np.arange(count) * bsp.p + bsp.pid)
+        for piece in np.split(np.arange(count), np.cumsum(sends)[:-1]):
+            q.send(dests[piece], items[piece])
         bsp.sync()
         expected = [
             np.flatnonzero(np.random.default_rng(source).integers(0, bsp.p, count) == bsp.pid) * bsp.p + source
