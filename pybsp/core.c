@@ -4,8 +4,8 @@
    All of it has a twin in Python, which runs where this was not built, or where PYBSP_COMPILED=0: transport/meeting.py
    and chunk.py. They do the same to the same memory, so processors with and without this meet on one board. The rules
    of the protocol stand at the twin's lines. What does not happen in most exchanges is left to the twin: a method
-   `_name` of the board. Mail is packed only here; what sends it without this, and what is not packed, goes as records.
-   A status is stored with release and loaded with acquire: that is all that the twin's barrier is for. */
+   `_name` of the board. Mail is packed only here; the rest goes as records. A status is stored with release and loaded
+   with acquire: that is all that the twin's barrier is for. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -29,10 +29,10 @@
 #define AGES 62
 #define AREA (1 << 17)
 #define ALIGN 16
-
 #define PACKED 1
 #define NOTED 3
 #define PACKED_MOST (1 << 16) /* bytes of all mail to a processor: */
+#define PACKED_ONE (15 << 13) /* while nothing goes to others; */
 #define PACKED_SMALL (1 << 10) /* what is larger goes as records then; */
 #define PACKED_MANY (1 << 18) /* nothing is packed then */
 #define PACKED_HEADER 24
@@ -454,8 +454,9 @@ static PyObject *know(PyObject *module, PyObject *args)
 static PyObject *mail_for(PyObject *outgoing, PyObject *dest, Py_ssize_t bytes)
 {
     PyObject *mail = PyDict_GetItemWithError(outgoing, dest); /* borrowed */
+    Py_ssize_t most = bytes <= PACKED_SMALL ? PACKED_MANY : PyDict_Size(outgoing) > !!mail ? PACKED_MOST : PACKED_ONE;
     if (!mail) {
-        if (PyErr_Occurred() || PACKED_HEADER + bytes > PACKED_MOST ||
+        if (PyErr_Occurred() || PACKED_HEADER + bytes > most ||
             !(mail = PyByteArray_FromStringAndSize(NULL, PACKED_HEADER + bytes)))
             return NULL;
         memset(header_of(mail), 0, PACKED_HEADER);
@@ -465,7 +466,6 @@ static PyObject *mail_for(PyObject *outgoing, PyObject *dest, Py_ssize_t bytes)
         return failed ? NULL : mail;
     }
     Py_ssize_t used = PyByteArray_CheckExact(mail) ? PyByteArray_GET_SIZE(mail) : PACKED_MANY;
-    Py_ssize_t most = bytes > PACKED_SMALL ? PACKED_MOST : PACKED_MANY;
     return used + bytes > most || PyByteArray_Resize(mail, used + bytes) ? NULL : mail;
 }
 
@@ -511,7 +511,7 @@ static int pack_array(PyObject *outgoing, PyObject *dest, int64_t kind, PyObject
     }
     const char *format = view.format;
     int packed = 0;
-    if (format[0] && !format[1] && strchr("?bBhHiIlLqQefd", format[0]) && view.len <= PACKED_MOST &&
+    if (format[0] && !format[1] && strchr("?bBhHiIlLqQefd", format[0]) && view.len <= PACKED_ONE &&
         (kind == ARRAY_KIND || !view.ndim) && /* a time of numpy's is bytes */
         PyBuffer_IsContiguous(&view, 'C'))
         packed = pack_record(outgoing, dest, kind | format[0] << CHAR_SHIFT, view.ndim, view.shape, view.buf, view.len);

@@ -83,10 +83,15 @@ def test_what_is_packed_is_read_alike_with_the_core_and_without(payloads: list[A
 @built
 def test_much_to_one_processor_becomes_records() -> None:
     mail = Mail(BufferPool())
+    assert mail.pack_payload is not None
     row, short = np.arange(512.0), np.arange(100.0)
-    assert type(sent(mail, [row] * 15, True).descriptors) is bytes
-    assert type(sent(mail, [row] * 16, True).descriptors) is list  # beyond what is packed for a destination
-    assert type(sent(mail, [*[row] * 15, *[short] * 200], True).descriptors) is bytes  # but what is small
+    assert type(sent(mail, [row] * 29, True).descriptors) is bytes
+    assert type(sent(mail, [row] * 30, True).descriptors) is list  # beyond what is packed for the only destination
+    assert type(sent(mail, [*[row] * 29, *[short] * 150], True).descriptors) is bytes  # but what is small
+    for others, packed in ((15, True), (16, False)):  # beyond what is packed for one of several
+        mail.send(2, 1.5, None)
+        assert all(mail.pack_payload(mail.outgoing, 1, row) for _ in range(others)) is packed
+        mail.pack(0)
     much = sent(mail, [short] * 1000, True)
     assert [record[0] for record in much.descriptors[:2]] == [PACKED, SHORT_ARRAY]
     got: list[Message] = []
