@@ -6,7 +6,7 @@ the record itself.
 
 Where the compiled core was built, small arrays and single numbers that go to a destination without tags, and nothing
 else before them, are packed: `outgoing` has a bytearray of them (transport/wire.py), which becomes records when
-something else follows.
+something else follows. Records that say all are written out for a board's exchange (`Mail.write`).
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ _NOTHING_SENT: Mapping[int, object] = {}
 PLAIN_NUMBERS = frozenset({int, float, complex, bool})
 # The classes of numpy's scalars that their bytes and a character say all about.
 SCALARS = frozenset(np.dtype(code).type for code in _SIMPLE)
+_LONG_SCALARS = frozenset({np.datetime64, np.timedelta64, np.longdouble, np.clongdouble})  # and a dtype's text
+_PICKLED = frozenset({str, tuple, list, dict, set, frozenset, type(None)})  # no numbers, and no buffers
 _PLAIN_TAGS = frozenset({type(None), int, str, float, bool, bytes})
 
 
@@ -73,6 +75,7 @@ class Mail:
 
     Attributes:
         outgoing: what goes to each destination; a bytearray is packed.
+        packed: whether all of these are.
         runs: for a destination, untagged `PLAIN_NUMBERS`, if such was sent last: what is appended is sent.
     """
 
@@ -80,6 +83,7 @@ class Mail:
         self._pool, self._operation, self._short, self._stream = pool, operation, short, stream
         self._way = BY_MAIL if stream == MAIL else BY_COLLECTIVE
         self.outgoing: dict[int, Outgoing | bytearray] = {}
+        self.packed = True
         self.runs: dict[int, list[Any]] = {}
         # Adds a payload without a tag to packed mail, and says whether it did; None: nothing is packed.
         self.pack_payload: Callable[[dict[int, Any], int, Any], bool] | None = None
@@ -145,6 +149,7 @@ class Mail:
         if isinstance(packed, Outgoing):
             return packed
         out = self.outgoing[dest] = Outgoing(self._pool)
+        self.packed = False
         if packed is not None:
             section = wire.packed_section(packed)
             out.records.append((PACKED, None, len(packed), section.descriptors))
@@ -162,11 +167,16 @@ class Mail:
             run.append(payload)
             return
         self.runs.pop(dest, None)
-        if is_number(payload):
-            if kind in SCALARS:  # numpy's own pickle of it takes as long as the exchange
-                out.records.append((sign * SCALAR, tag, 8, payload.tobytes(), payload.dtype.char))
-            else:
+        if kind in _PICKLED:
+            self._send_object(out, sign, tag, payload)
+        elif is_number(payload):
+            if kind in PLAIN_NUMBERS:
                 out.records.append((sign * NUMBER, tag, 8, payload))
+            elif kind in SCALARS or kind in _LONG_SCALARS:  # numpy's own pickle of it takes as long as the exchange
+                code = payload.dtype.char if kind in SCALARS else payload.dtype.str
+                out.records.append((sign * SCALAR, tag, 8, payload.tobytes(), code))
+            else:  # of a program's own class
+                out.records.append((sign * SHORT_PICKLE, tag, 8, self._pickled(payload, "payload")))
             out.words += 1
         elif kind is bytes:
             size = len(payload)
@@ -254,19 +264,36 @@ class Mail:
                     words += section.words
                     messages += section.messages
                 continue
-            records = out.records
-            count, size = len(records) + out.packed, out.words
-            for run in out.runs:
-                size += len(run)
-                count += len(run) - 1
+            size, count = _counted(out)
             data = out.filled() if out.used else None
-            parcels[dest] = {self._stream: new_tuple(Section, (records, size, count, data))}
+            parcels[dest] = {self._stream: new_tuple(Section, (out.records, size, count, data))}
             if dest != pid:
                 words += size
                 messages += count
         self.outgoing.clear()
+        self.packed = True
         self.runs.clear()
         return parcels, (words, messages, 0, self._way if parcels else 0)
+
+    def write(self) -> bool:
+        """Make packed mail of records too, so that a board takes it as it is; whether all is such now.
+
+        Not where data lies beside records, or they are many. The rest has plain numbers, texts and bytes, which marshal
+        writes as they are; of numpy's objects it would write the bytes alone.
+        """
+        for dest, out in self.outgoing.items():
+            if type(out) is not Outgoing:
+                continue
+            words, messages = _counted(out)
+            if out.used or words > MUCH:
+                return False
+            try:
+                self.outgoing[dest] = wire.written(out.records, words, messages)
+            except ValueError:  # the dtype of an empty structure
+                return False
+        self.packed = True
+        self.runs.clear()
+        return True
 
     def _close_in_place(self) -> None:
         for out, memory, offset, room in self._in_place:
@@ -321,8 +348,8 @@ class Inbox(Sequence[Message]):
 
     @property
     def arrived(self) -> Sequence[tuple[int, Section]]:
-        """What came with the last sync, by source."""
-        return self._arrived
+        """What came with the last sync, by source: numbers and arrays packed, or records."""
+        return [(source, section._replace(descriptors=_read(section.descriptors))) for source, section in self._arrived]
 
     def copied(self) -> Inbox:
         """The same messages, in memory of this processor's own."""
@@ -406,7 +433,7 @@ def is_number(payload: Any) -> bool:
 
 def _buffer(payload: Any) -> memoryview | None:
     """A view of a payload that is a buffer; None where it is none, or has a layout that only pickle keeps."""
-    if isinstance(payload, (str, tuple, list, dict, set, frozenset)) or payload is None:
+    if isinstance(payload, (str, tuple, list, dict, set, frozenset)):
         return None
     try:
         view = memoryview(payload)
@@ -415,7 +442,22 @@ def _buffer(payload: Any) -> memoryview | None:
     return view
 
 
+def _counted(out: Outgoing) -> tuple[int, int]:
+    """Words and messages that it counts."""
+    words, messages = out.words, len(out.records) + out.packed
+    for run in out.runs:
+        words += len(run)
+        messages += len(run) - 1
+    return words, messages
+
+
+def _read(descriptors: Any) -> Any:
+    """Descriptors of which records are no longer written out."""
+    return wire.records_of(descriptors) if type(descriptors) is bytes and descriptors[wire.WRITTEN] else descriptors
+
+
 def _nbytes(descriptors: Any) -> int:
+    descriptors = _read(descriptors)
     if type(descriptors) is bytes:
         records = wire.packed_records(descriptors)
         return sum(8 if kind == wire.SCALAR_KIND else size for kind, _, size, _, _ in records)
@@ -441,14 +483,17 @@ else:
 
 def unpack(source: int, section: Section, messages: list[Message]) -> None:
     """Add the messages of a section, which come from there."""
-    if type(section.descriptors) is bytes:
-        unpack_packed(source, section.descriptors, messages)
-        return
+    descriptors = section.descriptors
+    if type(descriptors) is bytes:
+        if not descriptors[wire.WRITTEN]:
+            unpack_packed(source, descriptors, messages)
+            return
+        descriptors = wire.records_of(descriptors)
     data = NOTHING
     if section.data is not None:
         data = section.data.view()
         data.flags.writeable = False
-    for record in section.descriptors:
+    for record in descriptors:
         kind, tag = record[0], record[1]
         payload: Any
         if kind == SHORT_ARRAY:
@@ -457,6 +502,9 @@ def unpack(source: int, section: Section, messages: list[Message]) -> None:
             dtype = dtype_of(record[4]) if record[4][0] == "[" else record[4]
             payload = np.frombuffer(record[3], dtype) if len(shape) == 1 else np.ndarray(shape, dtype, record[3])
             messages.append(new_tuple(Message, (source, tag, payload)))
+            continue
+        if kind == SHORT_PICKLE:
+            messages.append(new_tuple(Message, (source, tag, pickle.loads(record[3]))))
             continue
         if kind == NUMBERS:
             messages += [new_tuple(Message, (source, None, number)) for number in record[3]]
@@ -491,13 +539,14 @@ def unpack(source: int, section: Section, messages: list[Message]) -> None:
 def has_pickles(section: Section) -> bool:
     """Whether reading the messages of a section reads pickles, or takes bytes for Python's objects (no send has it do
     that): who has written it may then have any code run."""
-    if type(section.descriptors) is bytes:
+    descriptors = _read(section.descriptors)
+    if type(descriptors) is bytes:
         return False  # packed mail has numbers and plain arrays alone
     return any(
         record[0] < 0
         or record[0] in (SHORT_PICKLE, PICKLE)
         or (record[0] in (ARRAY, SHORT_ARRAY) and dtype_of(record[4]).hasobject)
-        for record in section.descriptors
+        for record in descriptors
     )
 
 

@@ -68,7 +68,7 @@ from .transport import (
 from .transport.delivery import NOT_JOINED
 from .transport.media.near import Near
 from .transport.router import Direct, Router
-from .transport.wire import LAID_MOST, parcels_of
+from .transport.wire import LAID_MOST, packed_section, parcels_of
 from .transport.wire import source as source_of
 from .ways import AGREED, BY_COLLECTIVE, BY_GET, BY_MAIL, BY_PATTERN, BY_PUT, BY_QUEUE, MAKING
 
@@ -312,7 +312,10 @@ class SuperstepEngine:
                 near, exchanged = self._near, None
                 if near is not None and self.tracer is None:
                     if not self._puts:
-                        exchanged = near.exchange_mail(SYNC, self._outgoing, log)
+                        if self.mail.packed or self.mail.write():
+                            exchanged = near.exchange_mail(SYNC, self._outgoing, log)
+                            if exchanged is None and self.pid in self._outgoing:
+                                exchanged = self._exchange_beside_own(near)
                     elif not self._outgoing and (texts := self.accesses.lay_puts()):
                         log.entered = clock()
                         exchanged = near.exchange_mail(SYNC, texts)
@@ -351,6 +354,21 @@ class SuperstepEngine:
         except BaseException as error:
             self.agreement.leave(error)
             raise
+
+    def _exchange_beside_own(self, near: Near) -> tuple[Counted, Arrival | tuple[tuple[int, Section], ...]] | None:
+        """`Near.exchange_mail` of packed mail, some of which is for this processor itself: that is handed over."""
+        own = self._outgoing.pop(self.pid)
+        assert isinstance(own, bytearray)
+        exchanged = near.exchange_mail(SYNC, self._outgoing, self.account.log)
+        if exchanged is None:
+            self._outgoing[self.pid] = own
+            return None
+        counts, came = exchanged
+        section = packed_section(own)
+        if isinstance(came, Arrival):
+            parcels = sorted([*came.parcels, (self.pid, {MAIL: section})], key=source_of)
+            return counts, came._replace(parcels=parcels)
+        return counts, tuple(sorted([*came, (self.pid, section)], key=source_of))
 
     def _sync_laid(self, near: Near) -> bool:
         """`sync` in fewer steps, where queues, patterns and notes alone have a part in it, and little goes out.

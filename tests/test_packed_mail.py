@@ -15,7 +15,8 @@ from hypothesis.extra import numpy as arrays
 
 import pybsp
 from pybsp.compiled import core
-from pybsp.mail import PACKED, SHORT_ARRAY, Inbox, Mail, Message, _unpack_packed, unpack, unpack_packed
+from pybsp.mail import PACKED, SHORT_ARRAY, Inbox, Mail, Message, _unpack_packed, has_pickles, unpack, unpack_packed
+from pybsp.outgoing import Outgoing
 from pybsp.transport import MAIL, Section, wire
 from pybsp.transport.memory import BufferPool
 
@@ -102,6 +103,58 @@ def test_much_to_one_processor_becomes_records() -> None:
     assert type(sent(mail, [1.5] * 16, True).descriptors) is bytes
     assert type(sent(mail, [1.5] * 17, True).descriptors) is list  # a list takes numbers more quickly
     assert type(sent(mail, [np.arange(8)[::2]], True).descriptors) is list
+
+
+TAGS = st.none() | st.integers() | st.text(max_size=3) | st.tuples(st.integers(), st.binary(max_size=2))
+
+
+@built
+@given(st.lists(st.tuples(SMALL | NUMBERS | OTHERS, TAGS), min_size=1, max_size=20))
+def test_records_that_are_written_out_say_the_same(messages: list[tuple[Any, Any]]) -> None:
+    def packed(writes: bool) -> Section:
+        mail = Mail(BufferPool())
+        assert mail.pack_payload is not None
+        for payload, tag in messages:
+            if tag is not None or not mail.pack_payload(mail.outgoing, 1, payload):
+                mail.send(1, payload, tag)
+        if writes:
+            lies_apart = isinstance(mail.outgoing[1], Outgoing) and mail.outgoing[1].used > 0
+            assert mail.write() is mail.packed is not lies_apart
+        section: Section = mail.pack(0)[0][1][MAIL]
+        assert mail.packed
+        return section
+
+    written, records = packed(True), packed(False)
+    assert written[1:3] == records[1:3]
+    if type(written.descriptors) is bytes:
+        _, (_, ((_, *found),)) = wire.read(memoryview(written.descriptors))
+        assert tuple(found[:3]) == written[:3]
+    ours, theirs = Inbox([(3, written)]), Inbox([(3, records)])
+    assert [(m.source, m.tag, content(m.payload)) for m in ours] == [
+        (m.source, m.tag, content(m.payload)) for m in theirs
+    ]
+    assert ours.nbytes == theirs.nbytes
+    assert has_pickles(written) is has_pickles(records)
+    assert repr(ours.arrived) == repr(theirs.arrived)  # a NaN is not equal to itself
+
+
+@built
+@pytest.mark.parametrize(("payload", "count"), [(np.zeros(3000), 1), (b"x" * 2000, 1), ("x" * 1000, 40)])
+def test_what_lies_beside_records_and_what_is_much_is_not_written_out(payload: Any, count: int) -> None:
+    mail = Mail(BufferPool())
+    for _ in range(count):
+        mail.send(1, payload, "tag")
+    assert not mail.write()
+    assert not mail.packed
+    assert mail.pack(0)[1][1] == count
+
+
+@built
+def test_an_empty_structure_is_not_written_out() -> None:
+    mail = Mail(BufferPool())
+    mail.room(1, (0,), np.dtype("i4, f8"), None)
+    assert not mail.write()
+    assert mail.pack(0)[1][1] == 1
 
 
 @built

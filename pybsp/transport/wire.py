@@ -304,9 +304,13 @@ source = itemgetter(0)  # of what has arrived
 #                                     32 to 62   bytes
 #                   words        the array's shape
 #                   content      padded to words
+#
+# Or, where bit 56 of the first word is set: instead of these what marshal writes of a section's descriptors, which are
+# records of Python (mail.py) that say all, as of messages with tags and of short pickles.
 
 PACKED = 1
 PACKED_HEADER = 3 * WORD
+WRITTEN = 7  # the byte that has that bit
 ARRAY_KIND, NUMBER_KIND, SCALAR_KIND = 7, 8, 9
 CHAR_SHIFT, NDIM_SHIFT, SIZE_SHIFT = 8, 16, 32
 
@@ -315,6 +319,21 @@ def packed_section(mail: bytes | bytearray | memoryview) -> Section:
     """The section that packed mail is; it is copied."""
     _, words, messages = unpack_from("3q", mail)
     return new_tuple(Section, (bytes(mail), words, messages, None))
+
+
+def written(records: list[tuple[Any, ...]], words: int, messages: int) -> bytearray:
+    """Packed mail of records of Python.
+
+    Raises:
+        ValueError: there is something in them that marshal does not know.
+    """
+    return bytearray(_packed_header(PACKED | 1 << 8 * WRITTEN, words, messages) + marshal.dumps(records, MARSHAL))
+
+
+def records_of(mail: bytes) -> list[tuple[Any, ...]]:
+    """The records of such mail."""
+    found: list[tuple[Any, ...]] = marshal.loads(memoryview(mail)[PACKED_HEADER:])
+    return found
 
 
 def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tuple[int, ...], int]]:
@@ -349,6 +368,7 @@ _plain_words = Struct("6q").unpack_from
 NOTED_HEADER = 3 * WORD
 MARSHAL = 2  # what is written so all Python releases read; in half a pickle's time
 _noted_header, _noted_words = Struct("3q").pack, Struct("3q").unpack_from
+_packed_header = Struct("3q").pack
 
 
 @lru_cache(maxsize=64)
