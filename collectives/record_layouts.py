@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dtypes import dtype_of, form_of
 from ..errors import UsageError
 from ..shown import Shown
 
@@ -20,10 +21,20 @@ KIND_BITS, KIND_MASK = 4, 15
 NUMBERS = frozenset({float, int, np.float64, np.int64})  # most of those that `is_number` knows
 ALIGN = 16  # bytes, of an array in a record
 # What describes an array, by the number of its axes: dtype, that number, shape. No pickle, which takes as long as all
-# else: a program's arrays may grow or shrink with each call.
+# else: a program's arrays may grow or shrink with each call. The dtype of structures follows, as mail has it.
 FORMS = [Struct(f"=7sB{axes}q{8 * (axes + 1) % 16}x") for axes in range(9)]
 AXES = 7  # the byte in which that number is
-DESCRIPTION = {form.size: Struct(f"=qq{form.size}s") for form in FORMS}  # a head, and what describes an array
+
+
+class Descriptions(dict[int, Struct]):
+    """By the bytes of a description: a head, and what describes an array."""
+
+    def __missing__(self, size: int) -> Struct:
+        found = self[size] = Struct(f"=qq{size}s")
+        return found
+
+
+DESCRIPTION = Descriptions()
 # Of an array that goes through a pipe: a head, where that is, how many bytes have been in it, what describes the array.
 PIPED_HEAD, READY = Struct("=qqqq"), 24
 SHAPES = 1024  # that are remembered
@@ -33,20 +44,29 @@ Array = NDArray[Any]
 
 
 def is_described(array: Array) -> bool:
-    """Whether `describe` says all of an array: not of structures, and types of other packages."""
+    """Whether `describe` says all of an array: not of objects, and types of other packages."""
     dtype = array.dtype
-    return dtype.kind in "biufcmMSU" and dtype.itemsize > 0 and array.ndim < len(FORMS) and len(dtype.str) <= AXES
+    if array.ndim >= len(FORMS) or not dtype.itemsize:
+        return False
+    if dtype.kind == "V":
+        return dtype.names is not None and not dtype.hasobject and type(form_of(dtype)) is str
+    return dtype.kind in "biufcmMSU" and len(dtype.str) <= AXES
 
 
 def describe(array: Array) -> bytes:
-    """What describes an array."""
-    return FORMS[array.ndim].pack(array.dtype.str.encode(), array.ndim, *array.shape)
+    """What describes an array: a multiple of `ALIGN` bytes."""
+    dtype = array.dtype
+    if dtype.names is None:
+        return FORMS[array.ndim].pack(dtype.str.encode(), array.ndim, *array.shape)
+    text: bytes = form_of(dtype).encode()
+    return FORMS[array.ndim].pack(b"", array.ndim, *array.shape) + text + bytes(-len(text) % ALIGN)
 
 
 def read_description(text: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """The shape and dtype of the array that is so described."""
-    code, _, *shape = FORMS[text[AXES]].unpack_from(text)
-    return tuple(shape), np.dtype(code.rstrip(b"\0").decode())
+    form = FORMS[text[AXES]]
+    code, _, *shape = form.unpack_from(text)
+    return tuple(shape), dtype_of((code if text[0] else text[form.size :]).rstrip(b"\0").decode())
 
 
 def write_number(part: memoryview, at: int, sign: int, value: Any) -> bool:

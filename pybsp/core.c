@@ -4,7 +4,7 @@
    All of it has a twin in Python, which runs where this was not built, or where PYBSP_COMPILED=0: transport/meeting.py
    and chunk.py. They do the same to the same memory, so processors with and without this meet on one board. The rules
    of the protocol stand at the twin's lines. What does not happen in most exchanges is left to the twin: a method
-   `_name` of the board. Mail is packed only here; the rest goes as records. A status is stored with release and loaded
+   `_name` of the board. Mail is packed only here, but for records. A status is stored with release and loaded
    with acquire: that is all that the twin's barrier is for. */
 
 #define PY_SSIZE_T_CLEAN

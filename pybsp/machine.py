@@ -50,7 +50,7 @@ LEAST, ABOVE = number(), number(above=True)
 FURTHER = "further"  # of `BSPMachine.o_way`, beside the ways: each but the first, of those that send
 LATE = ("empty", "sending")  # of `BSPMachine.late`
 FIRST = 0.25  # share of it, at least, in a superstep that uses a way first under its label: fits the examples
-FIRST_RECORD = 0.05  # the same, where values are records alone
+FIRST_RECORD = 0.05  # the same, where its only way is a record
 NO_KINDS: Mapping[str, float] = types.MappingProxyType({})
 AnyMachine = TypeVar("AnyMachine", "BSPMachine", "EBSPMachine")
 Sized = TypeVar("Sized", bound="BSPMachine | EBSPMachine")
@@ -104,7 +104,7 @@ class BSPMachine(MachinePart):
             ledger's predictions alone know the ways.
         late: seconds that an exchange takes more after long computing, when caches hold none of what it needs: pairs,
             or a mapping; "empty" where no message goes, "sending" where one does, and what each way adds. 0.25 of
-            it at least where a way is used for the first time in a run, but for a record.
+            it at least where a label uses a way for the first time, 0.05 where its only way is a record.
         after: rows (seconds of computing, and the shares after it of "empty", "sending" and what ways add), ascending;
             from the last on they are that row's. Rows of two have one share for all.
         exchange: the machine of what a superstep takes beside computing, to which a ledger counts what the program

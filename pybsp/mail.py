@@ -12,17 +12,16 @@ something else follows. Records that say all are written out for a board's excha
 from __future__ import annotations
 
 import array
-import ast
 import math
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .compiled import core
+from .dtypes import dtype_of, form_of
 from .errors import BoundsError, UsageError
 from .outgoing import Outgoing, words_of
 from .transport import MAIL, Bytes, Parcel, Section, new_tuple, wire
@@ -225,13 +224,7 @@ class Mail:
 
     def _send_object(self, out: Outgoing, sign: int, tag: Any, payload: Any) -> None:
         buffers: list[pickle.PickleBuffer] = []
-        try:
-            data = self._pickled(payload, "payload", buffers)
-        except UsageError:
-            for dest, other in [*self.outgoing.items()]:
-                if isinstance(other, Outgoing) and not other.records:
-                    del self.outgoing[dest]
-            raise
+        data = self._pickled(payload, "payload", buffers)
         size = len(data)
         if not buffers and size <= SHORT:
             out.records.append((sign * SHORT_PICKLE, tag, size, data))
@@ -278,18 +271,20 @@ class Mail:
     def write(self) -> bool:
         """Make packed mail of records too, so that a board takes it as it is; whether all is such now.
 
-        Not where data lies beside records, or they are many. The rest has plain numbers, texts and bytes, which marshal
+        Not where data lies beside records, or they are much. The rest has plain numbers, texts and bytes, which marshal
         writes as they are; of numpy's objects it would write the bytes alone.
         """
+        if self._in_place:
+            return False
         for dest, out in self.outgoing.items():
             if type(out) is not Outgoing:
                 continue
             words, messages = _counted(out)
-            if out.used or words > MUCH:
+            if out.used or max(words, messages) > MUCH:
                 return False
             try:
                 self.outgoing[dest] = wire.written(out.records, words, messages)
-            except ValueError:  # the dtype of an empty structure
+            except ValueError:  # the dtype of an empty array of structures
                 return False
         self.packed = True
         self.runs.clear()
@@ -309,6 +304,9 @@ class Mail:
         try:
             return pickle.dumps(thing, 5, buffer_callback=None if buffers is None else buffers.append)
         except Exception as error:
+            for dest, out in [*self.outgoing.items()]:  # one was made for it
+                if isinstance(out, Outgoing) and not out.records:
+                    del self.outgoing[dest]
             raise UsageError(
                 f"{operation or self._operation}: argument {argument}: expected something that can be pickled, got "
                 f"{type(thing).__name__} ({error}); send the data that it is made from instead"
@@ -386,44 +384,6 @@ class Inbox(Sequence[Message]):
 
     def __repr__(self) -> str:
         return f"<inbox: {len(self)} messages, {self.nbytes} bytes>"
-
-
-def form_of(dtype: np.dtype[Any]) -> Any:
-    """What a record says of a dtype: a text where that says all of it, which is quicker to pickle and to read."""
-    if dtype.names is None:
-        return dtype.str if dtype.kind != "V" else dtype
-    return _text_of(dtype) if _is_plain(dtype) else dtype
-
-
-def _is_plain(dtype: np.dtype[Any]) -> bool:
-    """Whether a structure has nothing that numpy, where it compares dtypes, does not look at."""
-    fields: Mapping[str, Any] = dtype.fields or {}
-    return (
-        dtype.metadata is None
-        and not dtype.isalignedstruct
-        and len(fields) == len(dtype.names or ())  # a title is a field too
-        and all(_is_plain(field[0].base) for field in fields.values())
-    )
-
-
-@lru_cache(maxsize=256)
-def _text_of(dtype: np.dtype[Any]) -> Any:
-    try:
-        text = repr(np.lib.format.dtype_to_descr(dtype))
-        return text if _of_text(text) == dtype else dtype
-    except (ValueError, TypeError, SyntaxError):  # fields that overlap; dtypes of other packages
-        return dtype
-
-
-@lru_cache(maxsize=256)
-def _of_text(text: str) -> np.dtype[Any]:
-    found: np.dtype[Any] = np.lib.format.descr_to_dtype(ast.literal_eval(text))
-    return found
-
-
-def dtype_of(form: Any) -> np.dtype[Any]:
-    """The dtype that a record says."""
-    return _of_text(form) if type(form) is str and form[0] == "[" else np.dtype(form)
 
 
 def is_number(payload: Any) -> bool:
@@ -541,7 +501,7 @@ def has_pickles(section: Section) -> bool:
     that): who has written it may then have any code run."""
     descriptors = _read(section.descriptors)
     if type(descriptors) is bytes:
-        return False  # packed mail has numbers and plain arrays alone
+        return False  # what is not written out has numbers and plain arrays alone
     return any(
         record[0] < 0
         or record[0] in (SHORT_PICKLE, PICKLE)

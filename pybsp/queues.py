@@ -25,6 +25,7 @@ from .places import Places, as_places, by_group, count_of
 from .poison import poison
 from .transport import JOINED, LEDGER, Bytes, Parcel, Section, new_tuple
 from .transport.memory import NOTHING
+from .transport.neighbours import INLINE_DATA_NEAR
 from .transport.wire import PLAIN_HEADER, PLAIN_MOST, plain_text
 from .ways import BY_QUEUE
 
@@ -368,7 +369,7 @@ class Queue(Participant):
             self._flush_single()
         for dest, text in self._texts.items():
             data = np.frombuffer(text, np.uint8, -1, PLAIN_HEADER)
-            if data.size > PLAIN_MOST:  # it is read where it lies, by those who can
+            if data.size > INLINE_DATA_NEAR:  # it is read where it lies, by those who can
                 whole = self._pool.take(data.size)
                 whole[:] = data
                 data = whole

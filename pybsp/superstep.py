@@ -68,7 +68,7 @@ from .transport import (
 from .transport.delivery import NOT_JOINED
 from .transport.media.near import Near
 from .transport.router import Direct, Router
-from .transport.wire import LAID_MOST, packed_section, parcels_of
+from .transport.wire import ITEMS, LAID_MOST, packed_section, parcels_of
 from .transport.wire import source as source_of
 from .ways import AGREED, BY_COLLECTIVE, BY_GET, BY_MAIL, BY_PATTERN, BY_PUT, BY_QUEUE, MAKING
 
@@ -348,7 +348,7 @@ class SuperstepEngine:
                 self._take(arrival, SYNC, _SYNCED, log.entered - log.left, sent)
             else:
                 got = self._deliver(arrival) if arrival[2] else NOTHING
-                log.note_own(0.0, log.entered, clock(), sent, got)
+                log.note_own(0.0, log.entered, self.patterns.since() or clock(), sent, got)
             if self._letters or self._noted:
                 self._go_on()  # nothing rides here: it says so
         except BaseException as error:
@@ -395,7 +395,7 @@ class SuperstepEngine:
                 items, ways = items + found[0], ways | found[1]
         if riding:
             ways |= rides.notes.lay(texts)  # beside what is there
-        if (riding or len(texts) > 1) and sum(map(len, texts.values())) > LAID_MOST:
+        if (riding or len(texts) > 1) and (len(texts) > ITEMS or sum(map(len, texts.values())) > LAID_MOST):
             return False
         try:
             for one in self.participants:

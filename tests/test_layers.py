@@ -37,9 +37,9 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version by_value chunk clocks compiled console convert decoding drawing errors failures files finalizer "
-        "layouts lazy leftovers managed mpiexec notebook places process settings shipping slurm supervise versions "
-        "ways",
+        "_version by_value chunk clocks compiled console convert decoding drawing dtypes errors failures files "
+        "finalizer layouts lazy leftovers managed mpiexec notebook places process settings shipping slurm supervise "
+        "versions ways",
         "",
     ),
     "machines": Layer("cost machine machine_parts machine_shown", "ground"),

@@ -150,11 +150,38 @@ def test_what_lies_beside_records_and_what_is_much_is_not_written_out(payload: A
 
 
 @built
-def test_an_empty_structure_is_not_written_out() -> None:
+def test_what_has_room_of_no_bytes_is_not_written_out() -> None:
     mail = Mail(BufferPool())
-    mail.room(1, (0,), np.dtype("i4, f8"), None)
+    room = mail.room(1, (0,), np.dtype("f8"), None)
     assert not mail.write()
     assert mail.pack(0)[1][1] == 1
+    assert not room.flags.writeable
+    assert not mail._in_place
+
+
+@built
+def test_numbers_that_are_sent_after_records_were_written_out_are_new_ones() -> None:
+    mail = Mail(BufferPool())
+    for numbers in ((0, 1), (2,), (3, 4)):
+        mail.send(1, "records", None)
+        for number in numbers:
+            mail.send(1, number, None)
+        assert mail.write()
+        section = mail.pack(0)[0][1][MAIL]
+        assert [message.payload for message in Inbox([(0, section)])] == ["records", *numbers]
+
+
+@built
+def test_what_cannot_be_pickled_leaves_nothing_behind() -> None:
+    class Odd(np.float64):
+        def __reduce__(self) -> Any:
+            raise TypeError
+
+    mail = Mail(BufferPool())
+    for payload in (Odd(1.0), [lambda: 1]):
+        with pytest.raises(pybsp.UsageError, match="argument payload"):
+            mail.send(1, payload, None)
+        assert not mail.outgoing
 
 
 @built

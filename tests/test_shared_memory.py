@@ -285,6 +285,33 @@ def test_what_does_not_fit_goes_as_messages(program: Program, size: str, near: i
     assert done.err.count("shared memory") <= 1
 
 
+def test_what_a_queue_has_beside_other_mail_is_read_where_it_lies(program: Program) -> None:
+    """However it was sent: as one array, or in pieces that the compiled core deals out."""
+    path = program("""
+        import numpy as np, pybsp
+        from pybsp.transport import flight
+        sent = []
+        send = flight.InFlight.send
+        def watched(self, messages, tag):
+            sent.extend(messages)
+            return send(self, messages, tag)
+        flight.InFlight.send = watched
+        def main(bsp):
+            queue, other = bsp.queue(), 1 - bsp.pid
+            bsp.sync()
+            sent.clear()
+            for pieces in (1, 6):
+                for _ in range(pieces):
+                    queue.send(np.full(6000 // pieces, other), np.ones(6000 // pieces))
+                bsp.send(other, "beside")
+                bsp.sync()
+                assert queue.values.sum() == 6000
+            return sent
+        assert pybsp.run(main) == []
+    """)
+    ended_well(ranks(2, path))
+
+
 def test_a_size_that_is_none_is_an_error(program: Program) -> None:
     done = ranks(2, program("import pybsp\npybsp.run(lambda bsp: None)"), PYBSP_SHARED="much")
     assert done.code

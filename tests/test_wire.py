@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pybsp.mail import MUCH
 from pybsp.transport import GETS, MAIL, NOTES, PUTS, Parcel, Section, wire
 from pybsp.transport.medium import INLINE_DATA
 from pybsp.transport.neighbours import INLINE_DATA_NEAR
 
-PAGE = (Path(__file__).parent.parent / "docs" / "explanation" / "wire.md").read_text()
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "explanation" / "wire.md").read_text()
 
 
 def rows(section: str) -> dict[str, list[str]]:
@@ -64,7 +67,7 @@ def test_the_page_has_the_bits_of_words() -> None:
 def test_the_page_has_the_bits_of_packed_mail() -> None:
     packed = rows("Packed mail")
     assert packed["1"] == [
-        f"{wire.PACKED} in bits 0 to {wire.CHAR_SHIFT - 1}; from bit {wire.CHAR_SHIFT} on how many numbers there are"
+        f"{wire.PACKED} in bits 0 to {wire.CHAR_SHIFT - 1}; in bits {wire.CHAR_SHIFT} to 55 how many numbers there are"
     ]
     assert wire.PACKED_HEADER == wire.WORD * (1 + 2)
     assert list(packed)[-4:] == [
@@ -77,6 +80,16 @@ def test_the_page_has_the_bits_of_packed_mail() -> None:
         f"{wire.ARRAY_KIND}: an array; {wire.NUMBER_KIND}: a number of Python; {wire.SCALAR_KIND}: a scalar of numpy"
     )
     assert packed[list(packed)[-4]] == [kinds]
+
+
+def test_the_page_has_how_much_is_packed() -> None:
+    core = (ROOT / "pybsp" / "core.c").read_text()
+    defined = dict(re.findall(r"^#define (PACKED_[A-Z]+) \((\d+ << \d+)\)", core, re.M))
+    most, alone, small, many = (eval(defined[f"PACKED_{name}"]) for name in ("MOST", "ONE", "SMALL", "MANY"))
+    page = " ".join(PAGE.split())
+    assert f"At most {most} bytes go so to a destination, {alone} to the only one; of numbers, and of " in page
+    assert f"arrays that take up to {small}, 2^{many.bit_length() - 1}." in page
+    assert f"those for each processor are at most {MUCH} messages and words" in page
 
 
 def test_the_page_has_the_words_of_a_plain_section() -> None:

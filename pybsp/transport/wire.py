@@ -296,7 +296,7 @@ source = itemgetter(0)  # of what has arrived
 # What small arrays and single numbers without tags are sent as, by pybsp/core.c: made as the program sends, and read as
 # it reads. It is the descriptors of a section of mail without data, and alone on a board it is the manifest.
 #
-#   word            PACKED in bits 0 to 7; from bit 8 on how many numbers there are
+#   word            PACKED in bits 0 to 7; in bits 8 to 55 how many numbers there are
 #   2 words         words and messages, as of a section
 #   records         1 word       bits  0 to  7   ARRAY_KIND, NUMBER_KIND: of Python, or SCALAR_KIND: of numpy
 #                                      8 to 15   the type's character, as numpy and struct have it
@@ -362,7 +362,8 @@ def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tup
 PLAIN, NOTED = 2, 3
 PLAIN_HEADER = 6 * WORD
 PLAIN_MOST = 1 << 16  # bytes of content
-LAID_MOST = 1 << 16  # bytes of all that a processor sends so, where that is for several
+LAID_MOST = 1 << 16  # bytes of all that a processor sends so, where that is for several,
+ITEMS = 256  # at most
 _plain_header = Struct("6q").pack
 _plain_words = Struct("6q").unpack_from
 NOTED_HEADER = 3 * WORD

@@ -762,3 +762,36 @@ def test_messages_queue_items_and_puts_of_one_superstep_arrive_whatever_their_si
         return bool(ok)
 
     assert all(spmd(main))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [1.5, "text", np.arange(8000.0), np.arange(30_000.0), {"an": np.arange(9000.0)}],
+    ids=["number", "text", "packed", "large", "object"],
+)
+@pytest.mark.parametrize("who", ["all", "first", "last"])
+def test_what_one_sends_itself_comes_among_what_others_send(spmd: Spmd, payload: Any, who: str) -> None:
+    """Own messages are small, those of the others large or small: an exchange has a way of its own for each."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        found = []
+        for _ in range(3):
+            if who == "all" or bsp.pid == (0 if who == "first" else bsp.p - 1):
+                for dest in range(bsp.p):
+                    bsp.send(dest, payload if dest != bsp.pid else bsp.pid)
+            else:
+                bsp.send(bsp.pid, bsp.pid)
+            bsp.send(bsp.pid, "own", tag=bsp.pid)
+            bsp.sync()
+            found.append([(m.source, m.tag, m.payload if m.source == bsp.pid else repr(m.payload)) for m in bsp.inbox])
+        return found
+
+    senders = {"all": range(spmd.p), "first": [0], "last": [spmd.p - 1]}[who]
+    for pid, found in enumerate(spmd(main)):
+        expected: list[Any] = []
+        for source in range(spmd.p):
+            if source == pid:
+                expected += [(pid, None, pid), (pid, pid, "own")]
+            elif source in senders:
+                expected.append((source, None, repr(payload)))
+        assert found == [expected] * 3

@@ -649,6 +649,33 @@ def test_what_a_pattern_does_with_what_has_come_is_computing(
         assert seconds[after] >= 0.005
 
 
+def test_what_one_put_brings_leaves_no_time_behind(spmd: Spmd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who only receives it takes another way through the sync than who sends."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x, queue = bsp.array(4), bsp.queue()
+        bsp.sync()
+        pattern = x.pattern(0 if bsp.p == 1 else 1, [0, 1])
+        bsp.sync()
+        if bsp.pid == 0:
+            pattern.put(1.0)
+        bsp.sync()
+        queue.send(bsp.pid, 1.0)
+        bsp.sync()
+        bsp.sync()
+        return [record.measured - record.seconds for record in bsp.ledger], [record.seconds for record in bsp.ledger]
+
+    def slowly(*args: Any) -> Any:
+        time.sleep(0.005)
+        return usual(*args)
+
+    usual = Pattern.write
+    monkeypatch.setattr(Pattern, "write", slowly)
+    for exchanges, computing in spmd(main, **({} if spmd.mpi else {"measure": True})):
+        assert min(exchanges) >= 0
+        assert computing[3] >= 0.005
+
+
 def test_what_is_asked_for_several_times_comes_once(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         x = bsp.array(5, np.int64)
