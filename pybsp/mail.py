@@ -393,7 +393,7 @@ def is_number(payload: Any) -> bool:
 
 def _buffer(payload: Any) -> memoryview | None:
     """A view of a payload that is a buffer; None where it is none, or has a layout that only pickle keeps."""
-    if isinstance(payload, (str, tuple, list, dict, set, frozenset)):
+    if isinstance(payload, (str, bytes, tuple, list, dict, set, frozenset)):
         return None
     try:
         view = memoryview(payload)

@@ -24,6 +24,10 @@ class Named(NamedTuple):
     y: Any
 
 
+class Digest(bytes):
+    """Of a program's own."""
+
+
 class Tagged(np.ndarray[Any, Any]):
     """A numpy subclass."""
 
@@ -343,6 +347,7 @@ OBJECTS: dict[str, Any] = {
     "record array": np.rec.array([(1, 2.0)], dtype="i4,f8"),
     "object array": np.array([1, "two", [3], None], object),
     "structured with objects": np.array([(1, "x")], [("a", "i4"), ("b", object)]),
+    "bytes of a class": Digest(b"abc"),
     "tuple": (1, (2, "three")),
     "named tuple": Named(1, [2]),
     "list": [1, [2, {"three": 4}]],
