@@ -14,17 +14,17 @@ def form_of(dtype: np.dtype[Any]) -> Any:
     """What a record says of a dtype: a text where that says all of it, which is quicker to pickle and to read."""
     if dtype.names is None:
         return dtype.str if dtype.kind != "V" else dtype
-    return _text_of(dtype) if _is_plain(dtype) else dtype
+    return _text_of(dtype) if is_plain(dtype) else dtype
 
 
-def _is_plain(dtype: np.dtype[Any]) -> bool:
-    """Whether a structure has nothing that numpy, where it compares dtypes, does not look at."""
+def is_plain(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype has nothing that numpy, where it compares dtypes, does not look at."""
     fields: Mapping[str, Any] = dtype.fields or {}
     return (
         dtype.metadata is None
         and not dtype.isalignedstruct
         and len(fields) == len(dtype.names or ())  # a title is a field too
-        and all(_is_plain(field[0].base) for field in fields.values())
+        and all(is_plain(field[0].base) for field in fields.values())
     )
 
 

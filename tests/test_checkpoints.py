@@ -158,6 +158,7 @@ def test_dtypes_that_a_description_has_no_words_for_come_back_in_a_pickle() -> N
         assert found.dtype == state.dtype
         assert found.tolist() == state.tolist()
     assert round_trip(told).dtype.metadata == {"unit": "m"}
+    assert round_trip(np.zeros(2, np.dtype("i1, f8", align=True))).dtype.isalignedstruct
 
 
 def test_an_int_has_as_many_digits_as_it_likes() -> None:

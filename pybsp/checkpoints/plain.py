@@ -24,6 +24,7 @@ import numpy as np
 from numpy.lib.format import descr_to_dtype, dtype_to_descr
 from numpy.typing import NDArray
 
+from ..dtypes import is_plain
 from ..errors import CheckpointError
 from ..transport import Bytes
 
@@ -353,7 +354,7 @@ _DECODERS: Final[Mapping[str, Callable[[StateDecoder, Tree], Any]]] = {
 
 def _dtype_text(dtype: np.dtype[Any]) -> str:
     """A dtype in words, as a .npy file has it."""
-    if dtype.hasobject or dtype.subdtype is not None:
+    if dtype.hasobject or dtype.subdtype is not None or not is_plain(dtype):
         raise _NotPlainError
     try:
         with warnings.catch_warnings():
