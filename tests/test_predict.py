@@ -360,6 +360,8 @@ def main(bsp):
         collectives.prefix(bsp, dates, np.maximum)
         collectives.broadcast(bsp, dates)
         collectives.allgather(bsp, dates.astype("U19"))
+        collectives.broadcast(bsp, small.astype("i4,f8"))
+        collectives.gather(bsp, small.astype("i4,f8"))
     with bsp.label("large"):
         collectives.allreduce(bsp, big, np.add, degree=2)
         collectives.broadcast(bsp, big, degree=2)
@@ -367,6 +369,7 @@ def main(bsp):
     with bsp.label("through a pipe"):
         collectives.broadcast(bsp, value=big)
         collectives.broadcast(bsp, value=big.astype("M8[s]"))
+        collectives.broadcast(bsp, value=big.astype("i4,f8"))
         bsp.sync()
     with bsp.label("no array"):
         collectives.broadcast(bsp, "x" * 300_000)
