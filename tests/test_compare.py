@@ -76,6 +76,8 @@ def expected(work, p, pid, k):
     return {
         "words": lambda: [(base(p * n, s) + k)[n * pid : n * (pid + 1)] for s in others],
         "shift": lambda: [base(n, before) + k],
+        "tuple": lambda: [np.array([before, 7.0 * before + k])],
+        "tagged": lambda: [np.array([(7.0 * s + k, k) for s in range(p * (pid == 0))]).reshape(-1, 2)],
         "sends": lambda: sends(n, p, pid, k),
         "relation": lambda: relation(n, p, pid, k),
         "blocks": lambda: [base(words, s) + k + pid for s in others],

@@ -38,6 +38,8 @@ def works(_: str) -> Iterator[Work]:
     yield Work("empty", 0, "empty superstep", empty)
     yield Work("words", WORDS, f"{WORDS} words to every other, send to read", words)
     yield Work("shift", SHIFTED, f"{SHIFTED} words to the next one (a 1-relation)", shift)
+    yield Work("tuple", 0, "a tuple to the next one", of_object)
+    yield Work("tagged", 0, "a number with a tag to processor 0, from all", tagged)
 
 
 def empty(job: ComparisonJob, _: int) -> Prepared:
@@ -224,3 +226,48 @@ def shift(job: ComparisonJob, size: int) -> Prepared:
         "pickle sendrecv": Variant(each(pickled), lambda: unpickled),
     }
     return Prepared(variants, against(*list(variants)[1:]))
+
+
+def of_object(job: ComparisonJob, _: int) -> Prepared:
+    """What only pickle takes: a text and two numbers."""
+    bsp, comm, pid = job.bsp, job.comm, job.pid
+    got: list[Array] = []
+
+    def ours(number: int) -> None:
+        bsp.send(job.next, ("a tuple", pid, 7.0 * pid + number))
+        bsp.sync()
+        got[:] = [np.array(bsp.inbox[0].payload[1:])]
+
+    def pickled(number: int) -> None:
+        sent = ("a tuple", pid, 7.0 * pid + number)
+        got[:] = [np.array(comm.sendrecv(sent, job.next, 0, None, job.previous, 0)[1:])]
+
+    variants = {OURS: Variant(each(ours), lambda: got), "pickle sendrecv": Variant(each(pickled), lambda: got)}
+    return Prepared(variants, against("pickle sendrecv"))
+
+
+def tagged(job: ComparisonJob, _: int) -> Prepared:
+    """Each processor says which repetition its number is of; processor 0 is one of them."""
+    bsp, comm, p, pid = job.bsp, job.comm, job.p, job.pid
+    out, into = np.zeros(2), np.zeros((p, 2))
+    got: list[Array] = []
+
+    def ours(number: int) -> None:
+        bsp.send(0, 7.0 * pid + number, tag=number)
+        bsp.sync()
+        got[:] = [np.array([(payload, tag) for _, tag, payload in bsp.inbox]).reshape(-1, 2)]
+
+    def raw(number: int) -> None:
+        out[:] = 7.0 * pid + number, number
+        comm.Gather(out, into)
+        got[:] = [into[: p * (pid == 0)].copy()]
+
+    def pickled(number: int) -> None:
+        got[:] = [np.array(comm.gather((7.0 * pid + number, number)) or []).reshape(-1, 2)]
+
+    variants = {
+        OURS: Variant(each(ours), lambda: got),
+        "raw Gather": Variant(each(raw), lambda: got),
+        "pickle gather": Variant(each(pickled), lambda: got),
+    }
+    return Prepared(variants, against("raw Gather", "pickle gather"))
