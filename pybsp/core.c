@@ -4,8 +4,7 @@
    All of it has a twin in Python, which runs where this was not built, or where PYBSP_COMPILED=0: transport/meeting.py
    and chunk.py. They do the same to the same memory, so processors with and without this meet on one board. The rules
    of the protocol stand at the twin's lines. What does not happen in most exchanges is left to the twin: a method
-   `_name` of the board. Mail is packed only here, but for records. A status is stored with release and loaded
-   with acquire: that is all that the twin's barrier is for. */
+   `_name` of the board. Mail is packed only here, but for records. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -29,6 +28,7 @@
 #define AGES 62
 #define AREA (1 << 17)
 #define ALIGN 16
+
 #define PACKED 1
 #define NOTED 3
 #define PACKED_MOST (1 << 16) /* bytes of all mail to a processor: */
@@ -64,7 +64,7 @@
 #endif
 
 #define LOAD(at) __atomic_load_n((at), __ATOMIC_ACQUIRE)
-#define STORE(at, word) __atomic_store_n((at), (word), __ATOMIC_RELEASE)
+#define STORE(at, word) __atomic_store_n((at), (word), __ATOMIC_RELEASE) /* all that the twin's barrier is for */
 
 /* What a processor notes: the rows of its open chunk, and what is known of the superstep that goes on. */
 typedef struct {
@@ -528,15 +528,12 @@ static PyObject *pack(PyObject *module, Args args, Py_ssize_t count)
     int packed = 0;
     if ((PyObject *)Py_TYPE(payload) == array_type)
         packed = pack_array(args[0], args[1], ARRAY_KIND, payload);
-    else if (PyFloat_CheckExact(payload)) {
-        double number = PyFloat_AS_DOUBLE(payload);
-        packed = pack_number(args[0], args[1], 'd', &number);
-    }
+    else if (PyFloat_CheckExact(payload))
+        packed = pack_number(args[0], args[1], 'd', &((PyFloatObject *)payload)->ob_fval);
     else if (PyLong_CheckExact(payload)) {
         int over;
         long long number = PyLong_AsLongLongAndOverflow(payload, &over);
-        if (!over)
-            packed = pack_number(args[0], args[1], 'q', &number);
+        packed = over ? 0 : pack_number(args[0], args[1], 'q', &number);
     }
     else if (PyObject_TypeCheck(payload, (PyTypeObject *)scalar_type) && !PyType_HasFeature(Py_TYPE(payload), HEAP))
         packed = pack_array(args[0], args[1], SCALAR_KIND, payload);
@@ -678,9 +675,12 @@ static PyObject *deal(PyObject *module, Args args, Py_ssize_t count)
         }
     }
     for (Py_ssize_t i = 0; fits > 0 && i < n; ends[dest[i++]] += size)
-        size == 8 ? memcpy(ends[dest[i]], (char *)items.buf + i * 8, 8) /* no call */
-                  : memcpy(ends[dest[i]], (char *)items.buf + i * size, size);
-    PyBuffer_Release(&dests), PyBuffer_Release(&items);
+        if (size == 8)
+            memcpy(ends[dest[i]], (char *)items.buf + i * 8, 8); /* no call */
+        else
+            memcpy(ends[dest[i]], (char *)items.buf + i * size, size);
+    PyBuffer_Release(&dests);
+    PyBuffer_Release(&items);
     return fits < 0 ? NULL : PyBool_FromLong(fits);
 }
 
