@@ -274,8 +274,12 @@ def test_a_superstep_takes_as_many_steps_whatever_is_kept(program: Program) -> N
     path = program("""
         import sys, numpy as np, pybsp
         lines = 0
+        def waits(frame):
+            return frame and (frame.f_code.co_filename.endswith("waiting.py") or waits(frame.f_back))
         def count(frame, event, argument):
             global lines
+            if event == "call" and waits(frame):
+                return None  # how often one looks depends on the machine
             lines += event == "line"
             return count
         def counted(bsp):
@@ -292,7 +296,7 @@ def test_a_superstep_takes_as_many_steps_whatever_is_kept(program: Program) -> N
             kept, found = [], {}
             for n in (10, 2000):
                 while len(kept) < n:
-                    bsp.send(1 - bsp.pid, np.full(9000, len(kept)))
+                    bsp.send(1 - bsp.pid, np.full(9000, len(kept)), tag="read where it lies")
                     bsp.sync()
                     kept.append(bsp.inbox[0].payload)
                 found[n] = counted(bsp)
@@ -302,5 +306,4 @@ def test_a_superstep_takes_as_many_steps_whatever_is_kept(program: Program) -> N
                 print("as many")
         pybsp.run(main)
     """)
-    # Waits by looks alone: how often is not counted, as they are few lines.
-    assert ended_well(ranks(2, path, PYBSP_WAIT="sleep")) == "as many\n"
+    assert ended_well(ranks(2, path)) == "as many\n"

@@ -23,7 +23,7 @@ KEEPING = """
         kept = []
         for k in range(30):
             for dest in range(p):
-                bsp.send(dest, np.full(9000 + 100 * k, 1000 * pid + k))
+                bsp.send(dest, np.full(16_000 + 100 * k, 1000 * pid + k))
             bsp.sync()
             kept += [(m.source, k, m.payload) for m in bsp.inbox if (k + pid) % 3 == 0]
         return kept
@@ -31,7 +31,7 @@ KEEPING = """
     assert len(kept) == 10 * len({source for source, *_ in kept})
     pybsp.run(main)  # uses the memory again
     for source, k, payload in kept:
-        assert (payload == 1000 * source + k).all() and payload.size == 9000 + 100 * k
+        assert (payload == 1000 * source + k).all() and payload.size == 16_000 + 100 * k
     if pybsp.run(lambda bsp: bsp.pid) == 0:
         print("kept")
 """
@@ -331,12 +331,12 @@ def test_a_context_is_used_again_by_other_parts(program: Program) -> None:
                     mine = [other for other in range(p) if colors[other] == colors[pid]]
                     for j in range(int(rng.integers(0, 4)) + int(colors[pid])):
                         for dest in range(part.p):
-                            part.send(dest, np.full(9000, pid + 10 * j))
+                            part.send(dest, np.full(16_000, pid + 10 * j))
                         part.sync()
                         assert [int(m.payload[-1]) for m in part.inbox] == [other + 10 * j for other in mine]
                         if part.p > 1 and j == 1:
                             with part.split(part.pid % 2) as inner:
-                                inner.send(0, np.full(9000, pid))
+                                inner.send(0, np.full(16_000, pid))
                                 inner.sync()
                                 assert len(inner.inbox) == (inner.p if inner.pid == 0 else 0)
             if pid == 0:

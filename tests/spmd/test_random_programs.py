@@ -35,7 +35,7 @@ INDEX = st.tuples(
     st.lists(NUMBER, min_size=2, max_size=4),
 )
 TAG = st.sampled_from([None, 0, "tag", (1, "two")])
-PAYLOAD = st.sampled_from(["number", "array", "bytes", "object", "nothing", "long"])
+PAYLOAD = st.sampled_from(["number", "array", "bytes", "object", "nothing", "long", "longer"])
 ARRAY = st.integers(0, len(DTYPES) - 1)
 OPERATION = st.one_of(
     st.tuples(st.just("send"), NUMBER, NUMBER, PAYLOAD, TAG),
@@ -58,6 +58,7 @@ def payload_of(kind: str, seed: int) -> Any:
         "object": {"n": seed, "x": [np.arange(4.0) + seed]},
         "nothing": np.empty(0, np.float32),
         "long": np.arange(9000) + seed,
+        "longer": np.arange(16_000) + seed,
     }[kind]
 
 
