@@ -81,7 +81,8 @@ def choose(machine: Machine, k: int, words: float = 1, order: Order = "any") -> 
         return 2
     if order == "fixed":
         return prefix_fixed.choose(machine, k * words)
-    degrees = tree.degrees(int(rows_of(p, k)[1].max()))
+    # Rows differ by one in length: what is best for the shorter ones may be so for all.
+    degrees = sorted({degree for size in np.unique(rows_of(p, k)[1]) for degree in tree.degrees(int(size))})
     return min(degrees, key=lambda degree: Cost(machine, counted(p, k, degree, words)).seconds)
 
 

@@ -639,14 +639,14 @@ def test_what_a_pattern_does_with_what_has_come_is_computing(
         return [record.seconds for record in bsp.ledger]
 
     def slowly(*args: Any) -> Any:
-        time.sleep(0.005)
+        time.sleep(0.01)
         return usual(*args)
 
     usual = getattr(Pattern, slow)
     monkeypatch.setattr(Pattern, slow, slowly)
     after = 2 + ["serve", "complete", "write"].index(slow)
     for seconds in spmd(main, **({} if spmd.mpi else {"measure": True})):
-        assert seconds[after] >= 0.005
+        assert seconds[after] >= 0.005  # half of it: the clocks of processors are put on one line
 
 
 def test_what_one_put_brings_leaves_no_time_behind(spmd: Spmd, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -666,7 +666,7 @@ def test_what_one_put_brings_leaves_no_time_behind(spmd: Spmd, monkeypatch: pyte
         return [record.measured - record.seconds for record in bsp.ledger], [record.seconds for record in bsp.ledger]
 
     def slowly(*args: Any) -> Any:
-        time.sleep(0.005)
+        time.sleep(0.01)
         return usual(*args)
 
     usual = Pattern.write
