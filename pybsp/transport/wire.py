@@ -327,7 +327,9 @@ def written(records: list[tuple[Any, ...]], words: int, messages: int) -> bytear
     Raises:
         ValueError: there is something in them that marshal does not know.
     """
-    return bytearray(_packed_header(PACKED | 1 << 8 * WRITTEN, words, messages) + marshal.dumps(records, MARSHAL))
+    mail = bytearray(pack("3q", PACKED | 1 << 8 * WRITTEN, words, messages))
+    mail += marshal.dumps(records, MARSHAL)
+    return mail
 
 
 def records_of(mail: bytes) -> list[tuple[Any, ...]]:
@@ -369,7 +371,6 @@ _plain_words = Struct("6q").unpack_from
 NOTED_HEADER = 3 * WORD
 MARSHAL = 2  # what is written so all Python releases read; in half a pickle's time
 _noted_header, _noted_words = Struct("3q").pack, Struct("3q").unpack_from
-_packed_header = Struct("3q").pack
 
 
 @lru_cache(maxsize=64)
