@@ -78,6 +78,51 @@ def test_small_mail_to_others_alone_is_read_from_the_heads(program: Program) -> 
     ended_well(ranks(2, program(IN_HEADS), PYBSP_SHARED="0"))
 
 
+# Texts of all lengths to the next one, and what goes as messages beside the heads of requests.
+BESIDE_HEADS = """
+    import os, numpy as np, pybsp
+    from pybsp.transport import wire
+    from pybsp.transport.flight import InFlight
+    sent, send = [], InFlight.send
+    def noting(flight, messages, use):
+        sent.extend((use, len(data)) for _, data in messages)
+        send(flight, messages, use)
+    InFlight.send = noting
+    def main(bsp):
+        transport, next_one = bsp._transport, (bsp.pid + 1) % bsp.p
+        for size in (*range(1, 200), *range(1900, 2100)):
+            sent.clear()
+            bsp.send(next_one, ("." * size, size))  # no array: all of it is in the manifest
+            bsp.sync()
+            use, length = sent[0] if sent else (None, 0)
+            assert len(sent) <= 1, (size, sent)
+            assert use != wire.HEADS or wire.HEAD < length <= wire.LONGEST_HEAD, (size, sent)
+            assert use != wire.MANIFESTS or length > wire.MANIFEST_BEHIND_HEAD, (size, sent)
+            if not uses or uses[-1] != use:
+                uses.append(use)
+            assert [m.payload for m in bsp.inbox] == [("." * size, size)]
+    uses = []
+    pybsp.run(main)
+    if int(os.environ.get("PRETENDED_NODES", 1)) == 1:
+        assert uses == [None, wire.HEADS, wire.MANIFESTS], uses
+"""
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"PYBSP_SHARED": "0"},
+        {"PRETENDED_NODES": "1", "PYBSP_AGGREGATE": "0"},
+        {"PRETENDED_NODES": "2", "PYBSP_AGGREGATE": "0"},
+    ],
+)
+def test_a_manifest_lies_behind_its_head_and_arrives_whatever_its_length(
+    program: Program, environment: dict[str, str]
+) -> None:
+    paths = os.pathsep.join([str(HERE / "pretended"), os.environ.get("PYTHONPATH", "")])
+    ended_well(ranks(3, program(BESIDE_HEADS), PYTHONPATH=paths, **environment))
+
+
 CHUNKED = """
     import numpy as np, pybsp
     from pybsp.transport import wire

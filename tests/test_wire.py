@@ -148,7 +148,8 @@ def test_the_page_has_the_sizes() -> None:
     page = " ".join(PAGE.split())
     for text in (
         f"modulo {wire.EPOCH_MASK + 1}",
-        f"at most {wire.HEAD} bytes: a manifest of up to {wire.MANIFEST_IN_HEAD}",
+        f"at most {wire.LONGEST_HEAD} bytes: a manifest of up to {wire.MANIFEST_BEHIND_HEAD}",
+        f"of up to {wire.HEAD} bytes is sent by a persistent request",
         f"{wire.BY_MESSAGE} for a message of its own, {wire.WITH_MANIFEST} for behind the manifest",
         f"as up to {INLINE_DATA} bytes are to other nodes and up to {INLINE_DATA_NEAR} on a node",
         f"longer than 2^{wire.CHUNK.bit_length() - 1} bytes goes in pieces",

@@ -1,12 +1,14 @@
 """Heads: one small message from each processor to each other one, in every exchange, by persistent requests.
 
 That takes half the time of an Alltoall, and one latency instead of log p of them. A head says what the sender is doing,
-and how long its manifest is, which lies behind that where it fits (wire.py).
+and how long its manifest is, which lies behind that where it fits (wire.py). A head that is longer than others is a
+message of its own making: its memory is used for nothing else, so nobody waits until it has left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from sys import byteorder
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DeliveryError
@@ -18,43 +20,45 @@ from .wire import (
     EPOCH_SHIFT,
     HEAD,
     HEADER_MASK,
+    HEADS,
     KIND_AND_FLAGS,
+    LONGEST_HEAD,
     MAIL_ALONE,
+    MANIFEST_BEHIND_HEAD,
     MANIFEST_IN_HEAD,
+    MANIFESTS,
     STRIDE,
+    WORD,
     Arrived,
     loads,
 )
 
 if TYPE_CHECKING:
-    from mpi4py import MPI
-
+    from .flight import InFlight
     from .waiting import Waiter
-
-PREFIX = HEAD - MANIFEST_IN_HEAD  # bytes of a head's word
 
 
 class Heads:
     """The heads of one transport, as one processor sees them. `open` makes the requests.
 
     Args:
-        comm, ranks, pid: of the transport.
-        tag: of heads.
+        flight: the messages of the transport; long heads are among them.
+        ranks, pid, context: of the transport.
         peers: to whom they go, and from whom they come; the first sends come first.
 
     Attributes:
         number: of the last exchange.
     """
 
-    def __init__(self, comm: MPI.Intracomm, ranks: Sequence[int], pid: int, tag: int, peers: Sequence[int]) -> None:
+    def __init__(self, flight: InFlight, ranks: Sequence[int], pid: int, context: int, peers: Sequence[int]) -> None:
         from mpi4py import MPI
 
-        self._comm, self._ranks, self._pid, self._tag, self.peers = comm, ranks, pid, tag, peers
+        self._flight, self._ranks, self._pid, self._context, self.peers = flight, ranks, pid, context, peers
         self._startall, self._testall = MPI.Prequest.Startall, MPI.Request.Testall
-        # One place of HEAD bytes for each processor; that of this one has its own word, to be compared with the others.
-        self._bytes_in, self._bytes_out = (memoryview(bytearray(len(ranks) * HEAD)) for _ in range(2))
+        # One place for each processor; that of this one has its own word, to be compared with the others.
+        self._bytes_in, self._bytes_out = (memoryview(bytearray(len(ranks) * size)) for size in (LONGEST_HEAD, HEAD))
         self._words_in, self._words_out = self._bytes_in.cast("q"), self._bytes_out.cast("q")
-        self._at = [d * STRIDE for d in range(len(ranks))]
+        self._at = range(0, len(ranks) * HEAD // WORD, HEAD // WORD)  # in the words that go out
         self.receiving: list[Any] = []
         self._short: dict[int, Any] = {}  # sends of a word alone, by processor
         self._long: dict[int, Any] = {}  # of a word and a manifest
@@ -67,12 +71,14 @@ class Heads:
     def open(self) -> None:
         from mpi4py import MPI
 
+        comm, tag = self._flight.comm, wire.tag(self._context, HEADS)
         for d in self.peers:
-            into, out = (part[d * HEAD : (d + 1) * HEAD] for part in (self._bytes_in, self._bytes_out))
-            self.receiving.append(self._comm.Recv_init([into, HEAD, MPI.BYTE], self._ranks[d], self._tag))
+            into = self._bytes_in[d * LONGEST_HEAD : (d + 1) * LONGEST_HEAD]
+            out = self._bytes_out[d * HEAD : (d + 1) * HEAD]
+            self.receiving.append(comm.Recv_init([into, LONGEST_HEAD, MPI.BYTE], self._ranks[d], tag))
             # Two sends of the same memory, of which an exchange starts one: the word alone, or a manifest behind it.
-            self._short[d] = self._comm.Send_init([out, PREFIX, MPI.BYTE], self._ranks[d], self._tag)
-            self._long[d] = self._comm.Send_init([out, HEAD, MPI.BYTE], self._ranks[d], self._tag)
+            self._short[d] = comm.Send_init([out, WORD, MPI.BYTE], self._ranks[d], tag)
+            self._long[d] = comm.Send_init([out, HEAD, MPI.BYTE], self._ranks[d], tag)
         self._all_short = list(self._short.values())
         self._quiet = self.receiving + self._all_short
 
@@ -124,38 +130,43 @@ class Heads:
                 late.clear()
         return manifests, messages
 
-    def send(self, kind: int, manifests: Sequence[bytes], has_own: bool, waiter: Waiter) -> list[tuple[int, bytes]]:
+    def send(self, kind: int, manifests: Sequence[bytes], has_own: bool, waiter: Waiter) -> None:
         """Begin an exchange.
 
         Args:
             manifests: for each of the peers; empty: none.
             has_own: whether this processor has anything for itself, or for all.
-
-        Returns:
-            The manifests that have to go as messages, by rank.
         """
         # The heads of the last exchange lie in the memory that is written below: they have to be complete.
         self.see_off(waiter)
         number = self.number = self.number + 1 & EPOCH_MASK
         # 16 bits of a number are enough: it takes a head of all to leave an exchange, so nobody is two ahead.
         header = kind | number << EPOCH_SHIFT
-        heads, long = [], []
+        heads = []
+        whole: list[tuple[int, bytes]] = []  # heads that are longer than those of requests
+        behind: list[tuple[int, bytes]] = []  # manifests that are longer than any head
         for d, manifest in zip(self.peers, manifests, strict=True):
-            size = len(manifest)
-            self._words_out[d * STRIDE] = header | size << BYTES_SHIFT
-            if 0 < size <= MANIFEST_IN_HEAD:
-                at = d * HEAD + PREFIX
-                self._bytes_out[at : at + size] = manifest
+            size, at = len(manifest), d * HEAD
+            word = header | size << BYTES_SHIFT
+            if MANIFEST_IN_HEAD < size <= MANIFEST_BEHIND_HEAD:
+                whole.append((self._ranks[d], word.to_bytes(WORD, byteorder) + manifest))
+                continue
+            self._words_out[at // WORD] = word
+            if not size:
+                heads.append(self._short[d])
+            elif size <= MANIFEST_IN_HEAD:
+                self._bytes_out[at + WORD : at + WORD + size] = manifest
                 heads.append(self._long[d])
             else:
                 heads.append(self._short[d])
-                if size:
-                    long.append((self._ranks[d], manifest))
+                behind.append((self._ranks[d], manifest))
         self._words_in[self._pid * STRIDE] = header | has_own << BYTES_SHIFT
         self._out = heads
         # Receives are posted only now (see `meet`), and before the sends: what comes at once finds its memory.
         self._startall(self.receiving + heads)
-        return long
+        self._flight.send(whole, HEADS)
+        # What is longest goes behind all heads, which everybody waits for; without waiting.
+        self._flight.send(behind, MANIFESTS)
 
     def here(self, _: object = None) -> bool:
         """Whether the heads of all others have come."""
@@ -184,9 +195,9 @@ class Heads:
                 return None
             size = word >> BYTES_SHIFT
             if size and s != self._pid:
-                if size > MANIFEST_IN_HEAD:
+                if size > MANIFEST_BEHIND_HEAD:
                     return None
-                at = s * HEAD + PREFIX
+                at = s * LONGEST_HEAD + WORD
                 # Read at once: the next exchange receives into this memory.
                 found = loads(self._bytes_in[at : at + size])
                 if len(found) != MAIL_ALONE:
@@ -215,10 +226,10 @@ class Heads:
                 )
             kinds[s] = word & KIND_AND_FLAGS
             size = word >> BYTES_SHIFT
-            if size > MANIFEST_IN_HEAD:
+            if size > MANIFEST_BEHIND_HEAD:
                 late.append((s, size))
             elif size:
-                at = s * HEAD + PREFIX
+                at = s * LONGEST_HEAD + WORD
                 # Not copied: it is read before the next exchange posts the receives again.
                 manifests[s] = self._bytes_in[at : at + size]
 

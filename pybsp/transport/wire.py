@@ -70,17 +70,20 @@ def tag(context: int, use: int) -> int:
 #       8 to 23   number of the exchange, modulo 2^16: enough, as nobody is two exchanges ahead of another
 #      24 to 62   bytes of the manifest, or of what follows
 #
-# A manifest of at most MANIFEST_IN_HEAD bytes lies behind the word; a longer one follows as a message of its own.
+# A manifest of at most MANIFEST_BEHIND_HEAD bytes lies behind the word; a longer one follows as a message of its own.
 
 EPOCH_SHIFT, BYTES_SHIFT = 8, 24  # what these are shifted by
 KIND_AND_FLAGS = (1 << EPOCH_SHIFT) - 1
 EPOCH_MASK = 0xFFFF
 HEADER_MASK = KIND_AND_FLAGS | EPOCH_MASK << EPOCH_SHIFT  # all but the size
-# Bytes of a head: one word, and the manifest where it fits. Over TCP, libfabric reports a longer message as sent only
-# when it has been acknowledged, a second latency later.
+# Bytes of a head that is always sent from the same memory. Over TCP, libfabric reports a longer message as sent only
+# when it has been acknowledged, a second latency later: no exchange could begin before.
 HEAD = 128
-STRIDE = HEAD // WORD
 MANIFEST_IN_HEAD = HEAD - WORD
+# And of one that is sent from memory of its own: some tens of words to each of some tens of processors go so.
+LONGEST_HEAD = 1 << 11
+MANIFEST_BEHIND_HEAD = LONGEST_HEAD - WORD
+STRIDE = LONGEST_HEAD // WORD
 
 
 def head(kind: int, number: int, size: int = 0) -> int:

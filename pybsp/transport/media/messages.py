@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from .. import KIND, Arrival, Parcels, new_tuple, wire
+from .. import KIND, Arrival, Parcels, new_tuple
 from ..delivery import NOT_JOINED
 from ..flight import InFlight
 from ..heads import Heads
 from ..medium import ByRequests, Communicator
-from ..wire import DATA, HEADS, MANIFESTS
+from ..wire import DATA
 
 
 class ByMessages(ByRequests):
@@ -19,18 +19,14 @@ class ByMessages(ByRequests):
         super().__init__(on, ranks, pid, context, flight)
         # Each begins with the next one, so that not all send to the same processor at once.
         peers = [(pid + k) % self.p for k in range(1, self.p)]
-        self._heads = self._persistent = self._quiet = Heads(on.comm, ranks, pid, wire.tag(context, HEADS), peers)
+        self._heads = self._persistent = self._quiet = Heads(flight, ranks, pid, context, peers)
 
     def _post(self, kind: int, note: object, parcels: Parcels) -> None:
         flight = self._flight
         flight.posted = 0
         manifests, messages = self._heads.describe(note, parcels, self.inline_data)
-        long = self._heads.send(kind, manifests, note is not None or self.pid in parcels, self.waiter)
-        # What is longer goes behind all heads, which everybody waits for; without waiting.
-        if long:
-            flight.send(long, MANIFESTS)
-        if messages:
-            flight.send(messages, DATA)
+        self._heads.send(kind, manifests, note is not None or self.pid in parcels, self.waiter)
+        flight.send(messages, DATA)
 
     def _complete(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
         heads = self._heads

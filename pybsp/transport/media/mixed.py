@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
-from .. import FREE, Arrival, Charge, Parcels, wire
+from .. import FREE, Arrival, Charge, Parcels
 from ..board import Board
 from ..flight import InFlight
 from ..heads import Heads
 from ..medium import Communicator, MPITransport
 from ..neighbours import Neighbours
-from ..wire import DATA, HEADS, MANIFESTS
+from ..wire import DATA, MANIFESTS
 
 
 class Mixed(MPITransport):
@@ -26,7 +26,7 @@ class Mixed(MPITransport):
         # Each begins with the next one, so that not all send to the same processor at once.
         others = [(pid + k) % self.p for k in range(1, self.p)]
         peers = [d for d in others if d not in neighbours.near]
-        self._heads = self._persistent = Heads(on.comm, ranks, pid, wire.tag(context, HEADS), peers)
+        self._heads = self._persistent = Heads(flight, ranks, pid, context, peers)
 
     def exchange(
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
@@ -48,7 +48,7 @@ class Mixed(MPITransport):
         long = self._neighbours.by_rank(self.board.enter(kind, texts, shared))
         # 2. The heads for the others, with the manifests that fit.
         manifests, far = self._heads.describe(note, parcels, self.inline_data)
-        long += self._heads.send(kind, manifests, note is not None or self.pid in parcels, self.waiter)
+        self._heads.send(kind, manifests, note is not None or self.pid in parcels, self.waiter)
         # 3. What is longer, behind all heads, which everybody waits for; without waiting.
         flight.send(long, MANIFESTS)
         flight.send([*messages, *far], DATA)
