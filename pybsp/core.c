@@ -48,7 +48,7 @@
 #define BY_MAIL 2
 #define ITEMS 256 /* that are laid out by this, at most */
 #define DEALT 64 /* processors that `deal` deals to, at most */
-#define LOOKS 1000 /* at a status, before Python waits on, which it is slow to come back from: some 15 microseconds */
+#define LOOKS 100 /* for each of a waiter's tries, some 100 us in all: the way back from a wait in Python is longer */
 #define TURNS 100 /* of others on the core, likewise, where there are more ranks than cores */
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -243,25 +243,25 @@ static int reclaim(Meeting *self)
 static int all_here(Meeting *self)
 {
     int64_t least = (int64_t)self->number << STATUS_EPOCH_SHIFT;
-    int crowded = -1, turns = TURNS;
+    long tries = 0, turns = TURNS;
     for (Py_ssize_t k = 0; k < self->size; k++) {
         int64_t *status = status_of(self, k);
         if (k == self->own || LOAD(status) >= least)
             continue;
-        if (crowded < 0) { /* more ranks than cores: then one look for each turn of the others is enough */
-            PyObject *tries = PyObject_GetAttr(self->waiter, name_tries);
-            if (!tries)
+        if (!tries) {
+            PyObject *given = PyObject_GetAttr(self->waiter, name_tries);
+            if (!given)
                 return -1;
-            crowded = PyLong_AsLong(tries) == 1;
-            Py_DECREF(tries);
+            tries = PyLong_AsLong(given);
+            Py_DECREF(given);
         }
-        if (crowded) {
+        if (tries == 1) { /* more ranks than cores: one look for each turn of the others is enough */
             Py_BEGIN_ALLOW_THREADS;
             for (; turns && LOAD(status) < least; turns--)
                 sched_yield();
             Py_END_ALLOW_THREADS;
         }
-        for (int look = 0; !crowded && look < LOOKS && LOAD(status) < least; look++)
+        for (long looks = tries == 1 ? 0 : LOOKS * tries; looks > 0 && LOAD(status) < least; looks--)
             PAUSE();
         if (LOAD(status) < least)
             return 0;

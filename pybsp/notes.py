@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .participant import Texts
 from .transport import NOTES, Parcel, Section, new_tuple
 from .transport.wire import noted_text
-from .ways import BY_COLLECTIVE
+from .ways import BY_NOTE
 
 if TYPE_CHECKING:
     from .log import Log
@@ -111,7 +111,7 @@ class Notes:
         going, words = self._going()
         for dest, notes in going.items():
             texts[dest] = noted_text(notes, words[dest], texts.get(dest))
-        return BY_COLLECTIVE if going else 0
+        return BY_NOTE if going else 0
 
     def all_taken(self) -> None:
         """Everything has gone on: refuse what nobody here took.

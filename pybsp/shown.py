@@ -25,7 +25,7 @@ from .transport.arena import SMALLEST, SharedPool
 from .transport.media.near import Near
 from .transport.router import Direct
 from .transport.wire import BY_MESSAGE
-from .ways import BY_COLLECTIVE, BY_RECORD
+from .ways import BY_COLLECTIVE, BY_NOTE, BY_RECORD
 
 if TYPE_CHECKING:
     from .log import Log
@@ -413,7 +413,7 @@ class AsShown:
         """What a superstep counts here, where that is sent."""
         words, messages, items, ways = counts
         fits = all(8 * section[1] <= self._most for parcel in parcels.values() for section in parcel.values())
-        return (words, messages, items, BY_RECORD) if self.now and fits and ways == BY_COLLECTIVE else counts
+        return (words, messages, items, BY_RECORD) if self.now and fits and ways in (BY_COLLECTIVE, BY_NOTE) else counts
 
 
 def _letters(arrival: Arrival, found: list[Message]) -> Counted | None:

@@ -70,14 +70,14 @@ from .transport.media.near import Near
 from .transport.router import Direct, Router
 from .transport.wire import ITEMS, LAID_MOST, packed_section, parcels_of
 from .transport.wire import source as source_of
-from .ways import AGREED, BY_COLLECTIVE, BY_GET, BY_MAIL, BY_PATTERN, BY_PUT, BY_QUEUE, MAKING
+from .ways import AGREED, BY_COLLECTIVE, BY_GET, BY_MAIL, BY_NOTE, BY_PATTERN, BY_PUT, BY_QUEUE, MAKING
 
 if TYPE_CHECKING:
     from .group_rides import GroupRides
     from .trace import Tracer
 
 _NONE: dict[int, Parcel] = {}
-_LABEL = Participant()  # of a superstep with a label of its own: the end that the fast path leaves out takes it off
+_LABEL = Participant()  # of a superstep with a label of its own, which its end takes off
 _SYNCED = "called bsp.sync()"
 _REPLIES = Charge(0.0, counts=True)
 _SENDING = (
@@ -95,7 +95,7 @@ _WAYS = {  # of streams that are no queue's and no pattern's
     READS: BY_GET,
     REPLIES: BY_GET,
     LETTERS: BY_COLLECTIVE,
-    NOTES: BY_COLLECTIVE,
+    NOTES: BY_NOTE,
     INDICES: MAKING,
 }
 
@@ -295,6 +295,9 @@ class SuperstepEngine:
         # line decides: whatever else has a part in the end of the superstep is among the participants. What came by a
         # queue is too, until it is forgotten. Where participants have little to send there is a shorter way than `end`.
         if self.participants or not self._fast or not self.gate.limit:
+            if _LABEL in self.participants and self.gate.limit:
+                self._sync_labelled()
+                return
             near = self._near
             if near is not None and self.gate.limit and self._sync_laid(near):
                 return
@@ -354,6 +357,18 @@ class SuperstepEngine:
         except BaseException as error:
             self.agreement.leave(error)
             raise
+
+    def _sync_labelled(self) -> None:
+        """`sync` of a superstep with a label of its own, which is no reason for a longer way."""
+        account, number = self.account, self.account.superstep
+        del self.participants[_LABEL]
+        try:
+            self.sync()
+        finally:
+            if account.superstep > number:
+                account.label_this(account.lasting)
+            else:
+                self.participants[_LABEL] = None
 
     def _exchange_beside_own(self, near: Near) -> tuple[Counted, Arrival | tuple[tuple[int, Section], ...]] | None:
         """`Near.exchange_mail` of packed mail, some of which is for this processor itself: that is handed over."""

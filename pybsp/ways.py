@@ -11,6 +11,7 @@ A number says which of them a superstep used, a bit for each:
     collective   messages of collectives
     agreement    what all compare: arrays, queues, patterns that are made or freed; parts; each superstep when checked
     making       of patterns: all learn who needs what
+    note         numbers and short arrays of started collectives, which go beside what else there is (notes.py)
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-WAYS = ("record", "mail", "put", "get", "queue", "pattern", "collective", "agreement", "making")
+WAYS = ("record", "mail", "put", "get", "queue", "pattern", "collective", "agreement", "making", "note")
 WAY = {name: 1 << n for n, name in enumerate(WAYS)}
-BY_RECORD, BY_MAIL, BY_PUT, BY_GET, BY_QUEUE, BY_PATTERN, BY_COLLECTIVE, AGREED, MAKING = WAY.values()
-SENDING = BY_MAIL | BY_PUT | BY_GET | BY_QUEUE | BY_PATTERN | BY_COLLECTIVE  # messages, which count
+BY_RECORD, BY_MAIL, BY_PUT, BY_GET, BY_QUEUE, BY_PATTERN, BY_COLLECTIVE, AGREED, MAKING, BY_NOTE = WAY.values()
+SENDING = BY_MAIL | BY_PUT | BY_GET | BY_QUEUE | BY_PATTERN | BY_COLLECTIVE | BY_NOTE  # messages, which count
 
 
 def named(ways: int) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from pybsp.ledger_file import append_run, read
 from pybsp.log import Log, combine
 from pybsp.machine import for_p, machine_in_force
 from pybsp.report import report
-from pybsp.ways import BY_MAIL, BY_QUEUE, BY_RECORD, named
+from pybsp.ways import BY_MAIL, BY_QUEUE, BY_RECORD, WAY, named
 
 FIGURES = st.floats(0, 1e6)
 
@@ -621,15 +621,36 @@ def test_a_ledger_says_in_which_ways_data_went_and_reads_files_that_do_not(tmp_p
         ("get",),
         ("queue",),
         ("pattern",),
-        ("mail", "collective"),
+        ("mail", "note"),
     ]
-    assert len(named(ledger.total.ways)) == 8  # all but records
+    assert len(named(ledger.total.ways)) == 8  # all but records, and messages of collectives
     run = ledger.as_json(["here"] * 2, "direct")
     for record in run["supersteps"]:
         del record["ways"]
     append_run(tmp_path / "ledger.json", run, first=True)
     (found,) = read(tmp_path / "ledger.json")["runs"]
     assert found["supersteps"].total.ways == 0
+
+
+def test_a_note_adds_to_mail_what_a_further_way_does_and_to_others_nothing() -> None:
+    machine = BSPMachine(2, g=0.0, l=0.0, r=1.0, o_way=(("put", 10.0), ("get", 20.0), ("note", 3.0), ("further", 5.0)))
+
+    def seconds(*names: str) -> float:
+        return machine.exchanging(0, ways=sum(WAY[name] for name in names))
+
+    assert [seconds("mail"), seconds("note"), seconds("mail", "note")] == [0, 3, 8]
+    assert [seconds("put", "note"), seconds("put", "get"), seconds("put", "get", "note")] == [13, 35, 38]
+    assert seconds("mail", "put", "note") == 18
+
+
+def test_notes_take_what_collectives_do_by_a_file_that_does_not_know_them(tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    of_exchange = BSPMachine(2, 1.0, 10.0, 2.0, o_way=(("collective", 3.0),), late=(("collective", 4.0),))
+    BSPMachine(2, 1.0, 10.0, 2.0, exchange=of_exchange).save(path)
+    exchange = BSPMachine.load(path).exchange
+    assert exchange is not None
+    assert dict(exchange.o_way) == {"collective": 3.0, "note": 3.0}
+    assert dict(exchange.late) == {"collective": 4.0, "note": 4.0}
 
 
 def test_rates_by_kind_are_kept_in_a_machine_file_and_wrong_ones_refused(tmp_path: Path) -> None:

@@ -425,7 +425,7 @@ def test_where_a_label_uses_a_way_for_the_first_time_some_of_late_counts() -> No
     late = ("empty", 80.0), ("sending", 20.0), ("queue", 40.0)
     alone = BSPMachine(2, g=0.0, l=1.0, r=1.0, late=late, after=((1.0, 1.0, 1.0, 1.0),))
     ledger = Ledger(BSPMachine(2, g=0.0, l=1.0, r=1.0, exchange=alone), log)
-    expected = [5.0, 6.0, 1.0, 16.0, 1.0, 1.0, 1.0, 5.0, 16.0, 1.0]
+    expected = [5.0, 8.0, 1.0, 22.0, 1.0, 1.0, 1.0, 5.0, 22.0, 1.0]
     assert [record.exchange_predicted for record in ledger] == pytest.approx(expected)
     assert [ledger[number].exchange_predicted for number in range(len(rows))] == pytest.approx(expected)
     assert predicted(in_order(ledger), ledger.machine).exchange == pytest.approx(sum(expected))  # type: ignore[arg-type]

@@ -24,11 +24,11 @@ from .sampling import LEVELS
 PARTS = ("rate", "bsp", "unbalanced", "class", "held-out", "queue", "way", "repeat")
 
 ALONE = ("way", "held-out-way", "after", "held-out-after")  # experiments of exchanges alone
-AFTER = (4e-5, 1e-4, 3e-4, 2e-3, 6e-3)  # seconds of computing before these
+AFTER = (4e-5, 1e-4, 3e-4, 1e-3, 5e-3)  # seconds of computing before these
 AFTER_LONG = 6e-2  # so long that who computes less sleeps meanwhile (waiting.py): each way once, as it takes long
-AFTER_OTHER = (2e-4, 1e-3)
-AFTER_WAYS = ("put", "get", "pattern-get", "pattern-put", "making", "collective", "gather")
-AFTER_LONG_WAYS = ("put", "get", "pattern-put", "making", "gather")
+AFTER_OTHER = (2e-4, 2e-3)
+AFTER_WAYS = ("put", "get", "pattern-get", "pattern-put", "making", "collective", "gather", "note")
+AFTER_LONG_WAYS = ("put", "get", "pattern-put", "making", "gather", "note")
 
 
 class _LevelSizes(NamedTuple):
@@ -47,7 +47,7 @@ class _LevelSizes(NamedTuple):
 _KI = 1 << 10
 _LEVELS = {
     "quick": _LevelSizes(
-        words=(1, 32, 96, 256, _KI, 4 * _KI, 16 * _KI, 64 * _KI),
+        words=(1, 32, 96, 256, _KI, 4 * _KI, 14 * _KI, 16 * _KI, 32 * _KI, 64 * _KI),
         few=(32, 2 * _KI, 16 * _KI),
         messages=(1, 8),
         most=256,
@@ -210,13 +210,14 @@ def _ways(level: _LevelSizes, word: int) -> list[Point]:
     points += _swept("way", "making", (20, 500), 1, word, EXCHANGE)
     points += _swept("held-out-way", "making", (100,), 1, word, EXCHANGE)
     points += _swept("way", "gather", level.few, 1, word, EXCHANGE)
-    for pattern in ("put", "get", "pattern-get", "pattern-put", "record", "riding"):
+    for pattern in ("put", "get", "pattern-get", "pattern-put", "record", "note", "riding"):
         points += _swept("way", pattern, (4, 200), 1, word, EXCHANGE)
         points += _swept("held-out-way", pattern, (50,), 1, word, EXCHANGE)
     points += _swept("way", "collective", level.few, 1, word, EXCHANGE)
     points += _swept("way", "queue-and-own", (4, 40), 1, word, EXCHANGE)
     points += _swept("held-out-way", "queue-and-own", (12, 400), 1, word, EXCHANGE)
-    for pattern in ("put+get", "pattern+queue"):
+    points += _swept("way", "put+get", (4, 200), 1, word, EXCHANGE)
+    for pattern in ("put+get", "pattern+queue", "pattern+note"):
         points += _swept("held-out-way", pattern, (30,), 1, word, EXCHANGE)
     points += _after(AFTER, "after", AFTER_WAYS, 100, word) + _mail_after(AFTER, "after", 100, word)
     points += _after((AFTER_LONG,), "after", AFTER_LONG_WAYS, 100, word)

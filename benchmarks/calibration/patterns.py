@@ -27,7 +27,9 @@ is random has a seed made from the point itself.
     gather          each other one has something for processor 0, as a collective sends it
     agreement       arrays are made and freed
     making          a pattern of so many words is made, and another freed
+    note            a sum of small vectors that is started: each has one for each other
     riding          mail as of a permutation, beside which a sum of as many words rides
+    pattern+note    values of a pattern instead of mail
     put+get, pattern+queue
                     both at once, of as many words
 """
@@ -343,11 +345,11 @@ _PATTERNS: dict[str, Callable[[_Terms], tuple[PatternRelation, ...]]] = {
     "queue": _sparse,
     "queue-and-own": _items,
     **dict.fromkeys(("put", "get", "pattern-get", "pattern-put"), _permutation),
-    **dict.fromkeys(("record", "collective"), _exchange),
+    **dict.fromkeys(("record", "collective", "note"), _exchange),
     **dict.fromkeys(("agreement", "making"), _empty),
     "gather": _many_to_one,
     **dict.fromkeys(("put+get", "pattern+queue"), _twice),
-    "riding": _riding,
+    **dict.fromkeys(("riding", "pattern+note"), _riding),
 }
 
 

@@ -403,9 +403,12 @@ class Bench:
             # Started, it goes by messages, as the first call of one does; of those prepared small ones are records.
             return lambda machine: collective.start(machine, given())
 
+        def note(machine: pybsp.BSP) -> None:
+            collectives.allreduce.start(machine, values, np.add, degree=degree)
+
         def ride(machine: pybsp.BSP) -> None:
             machine.send(dest, values)
-            collectives.allreduce.start(machine, values, np.add, degree=degree)
+            note(machine)
 
         sends: dict[str, Operation] = {
             "put": lambda machine: array.put(dest, values, at=slice(0, words)),
@@ -414,6 +417,7 @@ class Bench:
             "pattern-put": lambda machine: pattern.put(twice, np.add),
             **dict.fromkeys(("queue", "queue-and-own"), lambda machine: queue.send(dests, twice)),
             "making": make,
+            "note": note,
             "riding": ride,
             "gather": start(collectives.gather, lambda: values),
             "collective": start(collectives.total_exchange, lambda: [values] * bsp.p),

@@ -62,6 +62,20 @@ def test_a_label_holds_until_the_next_sync(spmd: Spmd) -> None:
     assert labels_of(spmd, program) == ["nothing sent", "", "queue", "message", "", "halves", ""]
 
 
+def test_a_label_is_over_with_its_superstep_though_an_op_raises_there(spmd: Spmd) -> None:
+    def raising(a: int, b: int) -> int:
+        raise ArithmeticError("no such sum")
+
+    def program(bsp: pybsp.BSP) -> None:
+        for label in "first", "second":
+            bsp.label(label)
+            collectives.allreduce.start(bsp, bsp.pid, raising, degree=max(2, bsp.p))
+            assert ("no such sum" in caught(bsp.sync).text) == (bsp.p > 1)
+            bsp.sync()
+
+    assert labels_of(spmd, program) == ["first", "", "second", ""]
+
+
 def test_a_label_in_a_block_goes_before_the_blocks(spmd: Spmd) -> None:
     def program(bsp: pybsp.BSP) -> None:
         with bsp.superstep("block"):

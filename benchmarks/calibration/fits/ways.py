@@ -6,7 +6,9 @@ take more after the longest computing that was measured. The share w(c) is one f
 functions, is in no cache early, what all exchanges need late. What sends nothing has a share of its own.
 
 Each is fitted once those before it are known, by least squares of the residuals relative to T: o_way, with o_item; late
-of what sends nothing, of mail, then of each way; the shares of the first two, then of ways.
+of what sends nothing, of mail, then of each way; the shares of the first two, then of ways. Of the longest computing
+there are few samples, in which some processors slept: late of ways is fitted once more from all of them, by their
+shares, and then these.
 """
 
 from __future__ import annotations
@@ -28,15 +30,17 @@ from .bsp import Array, slope
 OF_PATTERN = {
     "empty": (),
     **dict.fromkeys(("queue", "queue-and-own"), ("queue",)),
-    **{name: (name,) for name in ("put", "get", "record", "collective", "agreement")},
+    **{name: (name,) for name in ("put", "get", "record", "collective", "agreement", "note")},
     "pattern-get": ("pattern",),
     "pattern-put": ("pattern",),
     "gather": ("collective",),
     "making": ("agreement", "making"),
-    "riding": ("mail", "collective"),
+    "riding": ("mail", "note"),
+    "pattern+note": ("pattern", "note"),
     "put+get": ("put", "get"),
     "pattern+queue": ("pattern", "queue"),
 }
+BESIDE = ("riding", "put+get")  # patterns of two ways, from which `further` is fitted
 FITTED = (
     "put",
     "get",
@@ -45,8 +49,10 @@ FITTED = (
     "collective",
     "agreement",
     "making",
+    "note",
 )  # ways, beside mail; a record takes what nothing does
 LEAST_SHARE = 1e-3  # which has a logarithm
+UNIT = 1e-6  # seconds of late, by which what it adds is counted
 
 
 def names_of(point: Point) -> tuple[str, ...]:
@@ -95,6 +101,18 @@ def fit_late(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> t
         table = Table.of([one for one in samples if one.point.delay == delays[-1] and _late_name(one.point) == name])
         if table.points:
             (found[name],) = uncertain(table, _excess(table, with_late(machine, found, {delays[-1]: ONES})), seed)
+    shares = _shares(samples, machine, found)
+    for name in [one for one in FITTED if one in found]:
+        table = Table.of([one for one in samples if _late_name(one.point) == name])
+        by = [with_late(machine, {**found, name: Estimate(late, late, late)}, shares) for late in (0.0, UNIT)]
+        (times,) = uncertain(table, _excess(table, by[0], _predictions(table, by[1])), seed)
+        found[name] = Estimate(*(UNIT * one for one in times))
+    return found, _shares(samples, machine, found)
+
+
+def _shares(samples: Sequence[Sample], machine: BSPMachine, found: dict[str, Estimate], seed: int = 0) -> Shares:
+    """The shares of late, by seconds of computing."""
+    delays = sorted({sample.point.delay for sample in samples})
     plain = {name: seconds for name, seconds in found.items() if name in LATE}
     shares: Shares = {}
     for delay in delays[:-1]:
@@ -112,7 +130,7 @@ def fit_late(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> t
             seed,
         )
         shares[delay] = empty, sending, of_ways or sending
-    return found, {**shares, delays[-1]: ONES}
+    return {**shares, delays[-1]: ONES}
 
 
 def _share(samples: Sequence[Sample], machine: BSPMachine, whole: BSPMachine, seed: int) -> Estimate | None:
@@ -147,7 +165,7 @@ def with_late(machine: BSPMachine, late: dict[str, Estimate], shares: Shares) ->
 def _last(point: Point) -> str:
     """The way that a point tells something of, those before it known; "" where nothing is sent."""
     names = names_of(point)
-    if point.pattern == "riding":
+    if point.pattern in BESIDE:
         return FURTHER
     return names[-1] if names else ""
 
