@@ -50,8 +50,9 @@ LEAST, ABOVE = number(), number(above=True)
 # Of `BSPMachine.o_way`, beside the ways: each but the first, of those that send; of notes beside others but mail, none.
 FURTHER = "further"
 LATE = ("empty", "sending")  # of `BSPMachine.late`
-FIRST = 0.35  # share of it, at least, in a superstep that uses a way first under its label: fits the examples
-FIRST_RECORD = 0.05  # the same, where its only way is a record
+FIRST = 0.3  # share of it, at least, in a superstep that uses a way first under its label: fits the examples
+FIRST_RECORD = 0.02  # the same, where its only way is a record
+COLD = 1e-4  # seconds that these are at most: of late on a cluster most is that others sleep
 NO_KINDS: Mapping[str, float] = types.MappingProxyType({})
 AnyMachine = TypeVar("AnyMachine", "BSPMachine", "EBSPMachine")
 Sized = TypeVar("Sized", bound="BSPMachine | EBSPMachine")
@@ -347,10 +348,10 @@ class BSPMachine(MachinePart):
         machine = self.exchange or self
         soon, late, of_ways = machine._more(ways)
         if late or of_ways:
-            least = (FIRST if ways & ~BY_RECORD else FIRST_RECORD) if first else 0.0
             empty, sending, share_of_ways = machine._shares(computing)
-            share = sending if ways & SENDING else empty
-            soon += late * max(share, least) + of_ways * max(share_of_ways, least)
+            after = late * (sending if ways & SENDING else empty) + of_ways * share_of_ways
+            cold = (FIRST if ways & ~BY_RECORD else FIRST_RECORD) * (late + of_ways) if first else 0.0
+            soon += max(after, min(cold, COLD))
         if ways & BY_RECORD and not ways & SENDING:  # no message goes
             return machine.l + machine.g * h + soon
         return machine.elapsed(0.0, h, messages, M, items) + soon
