@@ -43,12 +43,11 @@ from .decoding import (
 )
 from .errors import UsageError
 from .machine_parts import MachinePart, is_finite, read_parts
-from .ways import BY_MAIL, BY_NOTE, BY_RECORD, SENDING, WAYS, named
+from .ways import BY_NOTE, BY_RECORD, SENDING, WAYS, named
 
 PROCESSORS = whole(1, 2**31 - 1)  # in a file: as many as MPI counts
 LEAST, ABOVE = number(), number(above=True)
-# Of `BSPMachine.o_way`, beside the ways: each but the first, of those that send; of notes beside others but mail, none.
-FURTHER = "further"
+FURTHER = "further"  # of `BSPMachine.o_way`, beside the ways: each but the first, of those that send; notes are none
 LATE = ("empty", "sending")  # of `BSPMachine.late`
 FIRST = 0.3  # share of it, at least, in a superstep that uses a way first under its label: fits the examples
 FIRST_RECORD = 0.02  # the same, where its only way is a record
@@ -258,9 +257,7 @@ class BSPMachine(MachinePart):
         found: dict[int, tuple[float, float, float]] = self._of_ways  # type: ignore[attr-defined]
         if ways not in found:
             sending = (ways & SENDING).bit_count()
-            # Notes go the way of what they are beside: but mail alone would go in one that has no room for them.
-            beside = BY_NOTE if ways & SENDING != BY_MAIL | BY_NOTE else 0
-            further = max((ways & SENDING & ~beside).bit_count() - 1, 0)
+            further = max((ways & SENDING & ~BY_NOTE).bit_count() - 1, 0)  # notes go the way of what they are beside
             soon, late = dict(self.o_way), dict(self.late)
             names = named(ways)
             found[ways] = (

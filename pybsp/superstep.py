@@ -386,14 +386,14 @@ class SuperstepEngine:
         return counts, tuple(sorted([*came, (self.pid, section)], key=source_of))
 
     def _sync_laid(self, near: Near) -> bool:
-        """`sync` in fewer steps, where queues, patterns and notes alone have a part in it, and little goes out.
+        """`sync` in fewer steps, where queues, patterns, notes and mail have a part in it, and little goes out.
 
         Returns:
             Whether that was so; where it was not, nothing was done.
         """
-        if self._outgoing or self._puts or self.tracer is not None:
+        if self._puts or self.tracer is not None:
             return False
-        rides = self.rides
+        rides, outgoing = self.rides, self._outgoing
         riding = rides in self.participants
         if len(self.participants) > 1 + riding and sum([bool(one.sent()) for one in self.participants]) > 1:
             return False  # what goes to one processor is not of one of them alone
@@ -402,6 +402,15 @@ class SuperstepEngine:
         texts: Texts = {}
         own: Parcel = {}
         items = ways = 0
+        if outgoing:
+            if any(one.sent() for one in self.participants if one is not rides):
+                return False
+            if not (self.mail.packed or self.mail.write()):
+                return False
+            texts = {dest: out for dest, out in outgoing.items() if isinstance(out, bytearray)}  # all of them are
+            if self.pid in texts:
+                own[MAIL] = packed_section(texts.pop(self.pid))
+            ways = BY_MAIL
         for one in self.participants:
             if one is not rides:
                 found = one.lay(texts, own)
@@ -416,6 +425,7 @@ class SuperstepEngine:
             for one in self.participants:
                 one.laid()
             self.participants.clear()
+            outgoing.clear()
             self.inbox = self._empty
             reads = bool(self.accesses.there)
             kind = SYNC | FLAG_GETS if reads else SYNC

@@ -443,7 +443,9 @@ def read_reads(section: Section) -> tuple[int, int]:
 
 
 def plain_section(text: bytes, at: int = 0) -> tuple[int, Section]:
-    """The stream and the section of a plain one that begins there, whose data is read in the text."""
+    """The stream and the section of what begins there: a plain one, whose data is read in the text, or packed mail."""
+    if text[at] == PACKED:
+        return MAIL, packed_section(text[at:])
     _, words, _, stream, items, size = _plain_words(text, at)
     at += PLAIN_HEADER
     descriptors = _read_again(text[at : at + size]) if size else None
@@ -452,7 +454,7 @@ def plain_section(text: bytes, at: int = 0) -> tuple[int, Section]:
 
 
 def noted_text(notes: Any, words: int, plain: bytearray | None) -> bytearray:
-    """A section of notes, which count so many words, and perhaps a plain one behind it."""
+    """A section of notes, which count so many words, and perhaps a plain one, or packed mail, behind it."""
     written, messages = marshal.dumps(notes, MARSHAL), len(notes)
     size = len(written)
     if plain is None:

@@ -40,7 +40,6 @@ OF_PATTERN = {
     "put+get": ("put", "get"),
     "pattern+queue": ("pattern", "queue"),
 }
-BESIDE = ("riding", "put+get")  # patterns of two ways, from which `further` is fitted
 FITTED = (
     "put",
     "get",
@@ -165,7 +164,7 @@ def with_late(machine: BSPMachine, late: dict[str, Estimate], shares: Shares) ->
 def _last(point: Point) -> str:
     """The way that a point tells something of, those before it known; "" where nothing is sent."""
     names = names_of(point)
-    if point.pattern in BESIDE:
+    if point.pattern == "put+get":
         return FURTHER
     return names[-1] if names else ""
 
