@@ -139,7 +139,7 @@ class Accesses(Participant):
         """`pack_puts`, where that is little, for others, and to items that lie together.
 
         Returns:
-            Plain sections, and no puts are left; none, where it cannot be.
+            Plain sections, and the puts are still there; none, where it cannot be.
         """
         texts: Texts = {}
         room = _LAID_PUTS
@@ -149,11 +149,10 @@ class Accesses(Participant):
             if room < 0 or out.used or max(count, len(texts)) > _FEW or dest == self._own:
                 return {}
             texts[dest] = plain_puts(out.records, out.words)
-        self.puts.clear()
         return texts
 
     def lay(self, texts: Texts, own: Parcel) -> tuple[int, int] | None:
-        if self.puts or self._gets or len(self._counts) > _FEW:
+        if self._gets or len(self._counts) > _FEW or (self.puts and self.there):
             return None
         for source, counts in self._counts.items():
             if source == self._own:

@@ -320,6 +320,7 @@ class SuperstepEngine:
                             if exchanged is None and self.pid in self._outgoing:
                                 exchanged = self._exchange_beside_own(near)
                     elif not self._outgoing and (texts := self.accesses.lay_puts()):
+                        self._puts.clear()
                         log.entered = clock()
                         exchanged = near.exchange_mail(SYNC, texts)
                         assert exchanged is not None  # there is room
@@ -386,14 +387,14 @@ class SuperstepEngine:
         return counts, tuple(sorted([*came, (self.pid, section)], key=source_of))
 
     def _sync_laid(self, near: Near) -> bool:
-        """`sync` in fewer steps, where queues, patterns, notes and mail have a part in it, and little goes out.
+        """`sync` in fewer steps, where others than mail and puts have a part in it, and little goes out.
 
         Returns:
             Whether that was so; where it was not, nothing was done.
         """
-        if self._puts or self.tracer is not None:
+        rides, outgoing, puts = self.rides, self._outgoing, self._puts
+        if self.tracer is not None or (outgoing and puts):
             return False
-        rides, outgoing = self.rides, self._outgoing
         riding = rides in self.participants
         if len(self.participants) > 1 + riding and sum([bool(one.sent()) for one in self.participants]) > 1:
             return False  # what goes to one processor is not of one of them alone
@@ -402,15 +403,20 @@ class SuperstepEngine:
         texts: Texts = {}
         own: Parcel = {}
         items = ways = 0
-        if outgoing:
-            if any(one.sent() for one in self.participants if one is not rides):
+        if outgoing or puts:
+            if any(one.sent() for one in self.participants if one is not rides and one is not self.accesses):
                 return False
-            if not (self.mail.packed or self.mail.write()):
+            if puts:
+                texts, ways = self.accesses.lay_puts(), BY_PUT
+                if not texts:
+                    return False
+            elif self.mail.packed or self.mail.write():
+                texts = {dest: out for dest, out in outgoing.items() if isinstance(out, bytearray)}  # all of them are
+                if self.pid in texts:
+                    own[MAIL] = packed_section(texts.pop(self.pid))
+                ways = BY_MAIL
+            else:
                 return False
-            texts = {dest: out for dest, out in outgoing.items() if isinstance(out, bytearray)}  # all of them are
-            if self.pid in texts:
-                own[MAIL] = packed_section(texts.pop(self.pid))
-            ways = BY_MAIL
         for one in self.participants:
             if one is not rides:
                 found = one.lay(texts, own)
@@ -426,6 +432,7 @@ class SuperstepEngine:
                 one.laid()
             self.participants.clear()
             outgoing.clear()
+            puts.clear()
             self.inbox = self._empty
             reads = bool(self.accesses.there)
             kind = SYNC | FLAG_GETS if reads else SYNC

@@ -815,21 +815,25 @@ def test_what_op_makes_of_numbers_goes_on_as_it_is(spmd: Spmd, function: Any) ->
             assert of_both == [repr((type(expected), expected))] * 2
 
 
-def test_mail_of_all_kinds_goes_beside_what_rides_and_what_a_queue_forgets(spmd: Spmd) -> None:
+def test_mail_and_puts_go_beside_what_rides_and_what_a_queue_forgets(spmd: Spmd) -> None:
     payloads: list[Any] = [1, 2.5, "text", b"bytes", (1, "a"), np.arange(5), np.arange(3.0), np.arange(9000), None]
 
     def main(bsp: pybsp.BSP) -> Any:
         p, pid = bsp.p, bsp.pid
-        queue, found = bsp.queue(np.int64), []
+        array, queue, found = bsp.array(4), bsp.queue(np.int64), []
+        bsp.sync()
         for number in range(4 * len(payloads)):
             tag = number if number % 4 == 3 else None
-            for dest in {(pid + number) % p, pid if number % 5 == 0 else (pid + 1) % p}:
+            if number % 7 < 2:
+                array.put((pid + 1) % p, [number, pid], at=slice(number % 3, number % 3 + 2))
+            for dest in {(pid + number) % p, pid if number % 5 == 0 else (pid + 1) % p} if number % 7 else ():
                 bsp.send(dest, payloads[number % len(payloads)], tag)
             if number % 6 == 2:
                 queue.send((pid + 1) % p, number)  # then it goes another way; what it brought is forgotten after it
             tickets = [allreduce.start(bsp, float(number), op, degree=max(2, p)) for op in (np.add, max)[: number % 3]]
             bsp.sync()
-            found.append(([(s, t, plain(x)) for s, t, x in bsp.inbox], queue.values.tolist()))
+            mail = [(s, t, plain(x)) for s, t, x in bsp.inbox]
+            found.append((mail, queue.values.tolist(), array.local.tolist()))
             assert [ticket.value for ticket in tickets] == [p * number, number][: len(tickets)]
         return found, [(r.h_out, r.h_in, r.messages, r.M, r.items) for r in bsp.ledger]
 
@@ -837,9 +841,15 @@ def test_mail_of_all_kinds_goes_beside_what_rides_and_what_a_queue_forgets(spmd:
     virtual = pybsp.simulate(main, p=spmd.p, checked=spmd.checked).results
     assert results == virtual
     for pid, (found, _) in enumerate(results):
-        for number, (mail, items) in enumerate(found):
+        local = np.zeros(4)
+        for number, (mail, items, values) in enumerate(found):
             p = spmd.p
-            sent = {s: {(s + number) % p, s if number % 5 == 0 else (s + 1) % p} for s in range(p)}
+            sent = {
+                s: {(s + number) % p, s if number % 5 == 0 else (s + 1) % p} if number % 7 else () for s in range(p)
+            }
+            if number % 7 < 2:
+                local[number % 3 : number % 3 + 2] = number, (pid - 1) % p
+            assert values == local.tolist()
             tag, payload = (number if number % 4 == 3 else None), plain(payloads[number % len(payloads)])
             assert mail == [(s, tag, payload) for s in range(p) if pid in sent[s]]
             assert items == ([number] if number % 6 == 2 else [])
