@@ -48,7 +48,7 @@
 #define BY_MAIL 2
 #define ITEMS 256 /* that are laid out by this, at most */
 #define DEALT 64 /* processors that `deal` deals to, at most */
-#define LOOKS 100 /* for each of a waiter's tries, some 100 us in all: the way back from a wait in Python is longer */
+#define LOOKS 100 /* for each of a waiter's tries, 100 to 200 us: the way back from a wait in Python is longer */
 #define TURNS 100 /* of others on the core, likewise, where there are more ranks than cores */
 
 #if defined(__x86_64__) || defined(__i386__)

@@ -18,7 +18,7 @@ import os
 import sys
 import types
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -79,13 +79,11 @@ _OF_EXCHANGE: Mapping[str, Decoder] = types.MappingProxyType(
 )
 
 
-def _with_notes(part: dict[str, Any]) -> dict[str, Any]:
-    """A part of a file that may be of before pybsp 0.4, where notes had no figures: they counted as collectives."""
-    tables: dict[str, Any] = {name: dict(part[name]) for name in ("o_way", "late") if name in part}
-    for figures in tables.values():
-        if "collective" in figures:
-            figures.setdefault("note", figures["collective"])
-    return {**part, **tables}
+def _with_notes(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Seconds by way; where notes have none, as in files of before pybsp 0.4, they take what collectives do."""
+    found = dict(pairs)
+    found.setdefault("note", found.get("collective", 0.0))
+    return found
 
 
 @dataclass(frozen=True)
@@ -113,8 +111,9 @@ class BSPMachine(MachinePart):
             words cost, and of each further way beside another ("further"): pairs of name and seconds, or a mapping. A
             ledger's predictions alone know the ways.
         late: seconds that an exchange takes more after long computing, when caches hold none of what it needs: pairs,
-            or a mapping; "empty" where no message goes, "sending" where one does, and what each way adds. 0.25 of
-            it at least where a label uses a way for the first time, 0.05 where its only way is a record.
+            or a mapping; "empty" where no message goes, "sending" where one does, and what each way adds. 0.3 of
+            it at least where a label uses a way for the first time, 0.02 where its only way is a record; of either no
+            more than 100 us.
         after: rows (seconds of computing, and the shares after it of "empty", "sending" and what ways add), ascending;
             from the last on they are that row's. Rows of two have one share for all.
         exchange: the machine of what a superstep takes beside computing, to which a ledger counts what the program
@@ -258,7 +257,7 @@ class BSPMachine(MachinePart):
         if ways not in found:
             sending = (ways & SENDING).bit_count()
             further = max((ways & SENDING & ~BY_NOTE).bit_count() - 1, 0)  # notes go the way of what they are beside
-            soon, late = dict(self.o_way), dict(self.late)
+            soon, late = _with_notes(self.o_way), _with_notes(self.late)
             names = named(ways)
             found[ways] = (
                 sum(soon.get(name, 0.0) for name in names) + further * soon.get(FURTHER, 0.0),
@@ -305,9 +304,8 @@ class BSPMachine(MachinePart):
                 f"got {len(hosts)}"
             )
         if "exchange" in part:
-            exchange = _with_notes(part["exchange"])
-            part["exchange"] = cls._of(path, {"p": part["p"], "r": part["r"], **exchange})
-        return cls._of(path, {**_with_notes(part), "hosts": tuple(hosts)})
+            part["exchange"] = cls._of(path, {"p": part["p"], "r": part["r"], **part["exchange"]})
+        return cls._of(path, {**part, "hosts": tuple(hosts)})
 
     def as_part(self) -> dict[str, Any]:
         """What a machine file holds of it."""
@@ -340,7 +338,7 @@ class BSPMachine(MachinePart):
             h, messages, M, items: as of a `Superstep`.
             ways: in which its data goes (`pybsp.ways`).
             computing: seconds of it before the exchange, of the processor that computes longest.
-            first: whether one of the ways has not been used before under the superstep's label.
+            first: whether one of the ways has not been used before under the superstep's label: some of `late` counts.
         """
         machine = self.exchange or self
         soon, late, of_ways = machine._more(ways)

@@ -413,7 +413,8 @@ class AsShown:
         """What a superstep counts here, where that is sent."""
         words, messages, items, ways = counts
         fits = all(8 * section[1] <= self._most for parcel in parcels.values() for section in parcel.values())
-        return (words, messages, items, BY_RECORD) if self.now and fits and ways in (BY_COLLECTIVE, BY_NOTE) else counts
+        of_collectives = ways and not ways & ~(BY_COLLECTIVE | BY_NOTE)
+        return (words, messages, items, BY_RECORD) if self.now and fits and of_collectives else counts
 
 
 def _letters(arrival: Arrival, found: list[Message]) -> Counted | None:

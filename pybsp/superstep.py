@@ -150,6 +150,7 @@ class SuperstepEngine:
         "_empty",
         "_fast",
         "_fresh",
+        "_labelled",
         "_letters",
         "_meet",
         "_near",
@@ -211,6 +212,7 @@ class SuperstepEngine:
         self.patterns = Patterns(self)
         self.rides = Rides(self)
         self.agreement.called = self.rides.called
+        self._labelled = False  # whether the superstep that ends has a label of its own, which is still to be taken off
         self._letters: list[tuple[int, Section]] = []  # for the rides
         self._noted: dict[int, Any] = {}
         self.shown = Shown.of(self)
@@ -361,15 +363,22 @@ class SuperstepEngine:
 
     def _sync_labelled(self) -> None:
         """`sync` of a superstep with a label of its own, which is no reason for a longer way."""
-        account, number = self.account, self.account.superstep
+        number = self.account.superstep
         del self.participants[_LABEL]
+        self._labelled = True
         try:
             self.sync()
         finally:
-            if account.superstep > number:
-                account.label_this(account.lasting)
-            else:
+            if self.account.superstep == number:  # it has not ended
+                self._labelled = False
                 self.participants[_LABEL] = None
+            self._end_label()
+
+    def _end_label(self) -> None:
+        """The superstep has ended, and its label with it; before what rides goes on, which may give the next one."""
+        if self._labelled:
+            self._labelled = False
+            self.account.label_this(self.account.lasting)
 
     def _exchange_beside_own(self, near: Near) -> tuple[Counted, Arrival | tuple[tuple[int, Section], ...]] | None:
         """`Near.exchange_mail` of packed mail, some of which is for this processor itself: that is handed over."""
@@ -620,6 +629,7 @@ class SuperstepEngine:
 
     def _go_on(self) -> None:
         """What rides goes on, after the exchange: its work is the next superstep's."""
+        self._end_label()
         letters, self._letters = self._letters, []
         noted, self._noted = self._noted, {}
         self.rides.deliver(letters, noted)

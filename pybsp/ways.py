@@ -11,7 +11,8 @@ A number says which of them a superstep used, a bit for each:
     collective   messages of collectives
     agreement    what all compare: arrays, queues, patterns that are made or freed; parts; each superstep when checked
     making       of patterns: all learn who needs what
-    note         numbers and short arrays of started collectives, which go beside what else there is (notes.py)
+    note         numbers and short arrays of collectives, which go beside what else there is (notes.py): of started
+                 ones; of all where processors do not see others' records
 """
 
 from __future__ import annotations

@@ -1012,6 +1012,29 @@ def test_a_job_whose_rank_is_killed_ends_with_the_same_result(tmp_path: Path, sh
     assert json.loads(result.read_text()) == random_program.expected(8, 2, 40)
 
 
+def test_a_label_that_waits_at_a_checkpoint_is_of_one_superstep_after_it(tmp_path: Path, program: Program) -> None:
+    path = program("""
+        import sys, pybsp
+        def main(bsp, fails):
+            for k in range(bsp.restore(0), 7):
+                if k == 4 and fails:
+                    raise ArithmeticError("once")
+                bsp.sync()
+                if k == 3:
+                    bsp.label("own")
+                bsp.checkpoint(k + 1)
+            return bsp.pid, [one.label for one in bsp.ledger]
+        try:
+            pybsp.run(main, True, checkpoint=sys.argv[1], every=1)
+        except (ArithmeticError, pybsp.ProcessorError):
+            pid, labels = pybsp.run(main, False, checkpoint=sys.argv[1], every=1)
+            if pid == 0:
+                print(labels)
+    """)
+    ended = ended_well(run([*mpiexec(2), *python(path, str(tmp_path / "checkpoints"))]))
+    assert ended == "['', '', '', '', 'own', '', '']\n"
+
+
 def await_text(path: Path, job: subprocess.Popen[str]) -> str:
     """What a rank of a job writes into a file."""
     while not path.exists() or not path.read_text():

@@ -643,14 +643,12 @@ def test_a_note_is_no_further_way() -> None:
     assert seconds("mail", "put", "note") == 18
 
 
-def test_notes_take_what_collectives_do_by_a_file_that_does_not_know_them(tmp_path: Path) -> None:
-    path = tmp_path / "machine.json"
-    of_exchange = BSPMachine(2, 1.0, 10.0, 2.0, o_way=(("collective", 3.0),), late=(("collective", 4.0),))
-    BSPMachine(2, 1.0, 10.0, 2.0, exchange=of_exchange).save(path)
-    exchange = BSPMachine.load(path).exchange
-    assert exchange is not None
-    assert dict(exchange.o_way) == {"collective": 3.0, "note": 3.0}
-    assert dict(exchange.late) == {"collective": 4.0, "note": 4.0}
+def test_notes_take_what_collectives_do_by_a_machine_that_does_not_know_them() -> None:
+    late, after = (("collective", 4.0),), ((1.0, 1.0, 1.0, 1.0),)
+    before = BSPMachine(2, 0.0, 0.0, 2.0, o_way=(("collective", 3.0),), late=late, after=after)
+    assert [before.exchanging(0, ways=WAY["note"], computing=one) for one in (0.0, 1.0)] == [3.0, 7.0]
+    now = dataclasses.replace(before, o_way=(*before.o_way, ("note", 1.0)))
+    assert [now.exchanging(0, ways=WAY["note"], computing=one) for one in (0.0, 1.0)] == [1.0, 5.0]
 
 
 def test_rates_by_kind_are_kept_in_a_machine_file_and_wrong_ones_refused(tmp_path: Path) -> None:

@@ -85,9 +85,12 @@ def put_back(engine: SuperstepEngine, things: Registered, part: SavedPart) -> An
     generators = decoder.value(tree["generators"])
     if generators is not None and _alone(engine):
         _set_generators(generators)
-    engine.account.resume(decoder.value(tree["account"]))
+    account = engine.account
+    account.resume(decoder.value(tree["account"]))
+    if account.label != account.lasting:
+        engine.label(account.label)  # its superstep's end takes it off
     parts = decoder.value(tree["parts"])
-    engine.account.stays = None if parts is None else Stays.of_saved(parts)
+    account.stays = None if parts is None else Stays.of_saved(parts)
     return state
 
 

@@ -1,8 +1,8 @@
 """Heads: one small message from each processor to each other one, in every exchange, by persistent requests.
 
 That takes half the time of an Alltoall, and one latency instead of log p of them. A head says what the sender is doing,
-and how long its manifest is, which lies behind that where it fits (wire.py). A head that is longer than others is a
-message of its own making: its memory is used for nothing else, so nobody waits until it has left.
+and how long its manifest is, which lies behind that where it fits (wire.py). A head of more than HEAD bytes is sent by
+no persistent request: its memory is used for nothing else, so that the next exchange need not wait until it has left.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ LONGEST_STEP = 5e-4
 MOMENT = 20e-6
 LOOK = 1e-3  # seconds between two looks of who does not sleep
 # Looks at a word in shared memory before waiting begins; with more ranks than cores one, and then yield. The compiled
-# core looks a hundred times as often (some 100 us): from a wait in Python its way back is a microsecond longer.
+# core looks a hundred times as often, for 100 to 200 us, before all that: from a wait in Python its way back is a
+# microsecond longer.
 TRIES, FEWEST_TRIES = 50, 10
 
 _MODES = {"polite": (SPIN, YIELD), "spin": (float("inf"), 0.0), "yield": (0.0, float("inf")), "sleep": (0.0, 0.0)}

@@ -80,7 +80,7 @@ HEADER_MASK = KIND_AND_FLAGS | EPOCH_MASK << EPOCH_SHIFT  # all but the size
 # when it has been acknowledged, a second latency later: no exchange could begin before.
 HEAD = 128
 MANIFEST_IN_HEAD = HEAD - WORD
-# And of one that is sent from memory of its own: some tens of words to each of some tens of processors go so.
+# And of one that is sent from memory of its own: what is inline in a manifest (`INLINE_DATA`), and as much beside.
 LONGEST_HEAD = 1 << 11
 MANIFEST_BEHIND_HEAD = LONGEST_HEAD - WORD
 STRIDE = LONGEST_HEAD // WORD

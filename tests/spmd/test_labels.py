@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,21 @@ def test_a_label_is_over_with_its_superstep_though_an_op_raises_there(spmd: Spmd
             bsp.sync()
 
     assert labels_of(spmd, program) == ["first", "", "second", ""]
+
+
+def test_a_label_that_is_given_while_a_labelled_superstep_ends_is_the_next_ones(spmd: Spmd) -> None:
+    def program(bsp: pybsp.BSP) -> None:
+        def steps() -> Generator[None, None, None]:
+            yield
+            bsp.label("from what rides")
+            yield
+
+        bsp.label("first")
+        bsp.ride("mine", steps())
+        for _ in range(3):
+            bsp.sync()
+
+    assert labels_of(spmd, program) == ["first", "from what rides", ""]
 
 
 def test_a_label_in_a_block_goes_before_the_blocks(spmd: Spmd) -> None:

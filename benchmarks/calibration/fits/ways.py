@@ -100,16 +100,16 @@ def fit_late(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> t
         table = Table.of([one for one in samples if one.point.delay == delays[-1] and _late_name(one.point) == name])
         if table.points:
             (found[name],) = uncertain(table, _excess(table, with_late(machine, found, {delays[-1]: ONES})), seed)
-    shares = _shares(samples, machine, found)
+    shares = _shares(samples, machine, found, seed)
     for name in [one for one in FITTED if one in found]:
         table = Table.of([one for one in samples if _late_name(one.point) == name])
         by = [with_late(machine, {**found, name: Estimate(late, late, late)}, shares) for late in (0.0, UNIT)]
         (times,) = uncertain(table, _excess(table, by[0], _predictions(table, by[1])), seed)
         found[name] = Estimate(*(UNIT * one for one in times))
-    return found, _shares(samples, machine, found)
+    return found, _shares(samples, machine, found, seed)
 
 
-def _shares(samples: Sequence[Sample], machine: BSPMachine, found: dict[str, Estimate], seed: int = 0) -> Shares:
+def _shares(samples: Sequence[Sample], machine: BSPMachine, found: dict[str, Estimate], seed: int) -> Shares:
     """The shares of late, by seconds of computing."""
     delays = sorted({sample.point.delay for sample in samples})
     plain = {name: seconds for name, seconds in found.items() if name in LATE}
@@ -147,14 +147,14 @@ ONES = ONE, ONE, ONE
 
 def with_ways(machine: BSPMachine, o_way: dict[str, Estimate], o_item: Estimate | None) -> BSPMachine:
     """The machine with these parameters, where none is below 0."""
-    least = {way: max(0.0, found.value) for way, found in o_way.items()}
+    least = {"note": 0.0, **{way: max(0.0, found.value) for way, found in o_way.items()}}
     item = machine.o_item if o_item is None else max(0.0, o_item.value)
     return dataclasses.replace(machine, o_way=tuple(least.items()), o_item=item)
 
 
 def with_late(machine: BSPMachine, late: dict[str, Estimate], shares: Shares) -> BSPMachine:
     """The machine with these parameters, where none is below 0, and no share below that of less computing."""
-    least = {name: max(0.0, found.value) for name, found in late.items()}
+    least = {"note": 0.0, **{name: max(0.0, found.value) for name, found in late.items()}}
     columns = np.array([[share.value for share in of_delay] for of_delay in shares.values()]).reshape(-1, len(ONES))
     rows = np.maximum.accumulate(np.clip(columns, LEAST_SHARE, 1.0)).tolist()
     after = tuple((seconds, *of_delay) for seconds, of_delay in zip(shares, rows, strict=True))
