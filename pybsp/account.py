@@ -102,12 +102,15 @@ class Account:
         }
 
     def resume(self, saved: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint: in its superstep, with what was charged to that, so long after the program began."""
+        """Go on from a checkpoint: in its superstep, with what was charged to that, so long after the program began.
+
+        Blocks with a label are those that the program is in now; a label of the superstep's own is its own again.
+        """
         self.log.resume(saved["log"])
         self.log.work = saved["work"]
         self.set_computed(saved["computed"])
-        label, self.lasting = saved["labels"]
-        self.label_this(label)
+        label, lasting = saved["labels"]
+        self.label_this(self.lasting if label == lasting else label)
         self._started += self.time() - saved["seconds"]
 
     # -- the end of a superstep ---------------------------------------------------------------------------------------

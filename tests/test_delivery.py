@@ -352,3 +352,35 @@ def test_a_superstep_takes_as_many_steps_whatever_is_kept(program: Program) -> N
         pybsp.run(main)
     """)
     assert ended_well(ranks(2, path)) == "as many\n"
+
+
+def test_runs_go_on_after_begin_was_interrupted_as_it_started_its_thread(program: Program) -> None:
+    path = program("""
+        import threading
+        import pybsp
+        def main(bsp):
+            bsp.send((bsp.pid + 1) % bsp.p, bytes(1500))
+            bsp.begin()
+            bsp.end()
+            return len(bsp.inbox[0].payload)
+        def interrupted(before):
+            real = threading.Thread.start
+            def once(thread):
+                threading.Thread.start = real
+                if not before:
+                    real(thread)
+                raise ValueError("interrupted")
+            threading.Thread.start = once
+        first = pybsp.run(lambda bsp: bsp.pid)
+        for before in (True, False):
+            for victim in range(2):
+                if first == victim:
+                    interrupted(before)
+                try:
+                    pybsp.run(main)
+                    raise AssertionError
+                except (ValueError, pybsp.ProcessorError) as error:
+                    assert "interrupted" in str(error), error
+                assert pybsp.run(main) == 1500
+    """)
+    ended_well(ranks(2, path, PYBSP_SHARED="0"))

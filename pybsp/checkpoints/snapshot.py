@@ -87,7 +87,7 @@ def put_back(engine: SuperstepEngine, things: Registered, part: SavedPart) -> An
         _set_generators(generators)
     account = engine.account
     account.resume(decoder.value(tree["account"]))
-    if account.label != account.lasting:
+    if account.label is not account.lasting:
         engine.label(account.label)  # its superstep's end takes it off
     parts = decoder.value(tree["parts"])
     account.stays = None if parts is None else Stays.of_saved(parts)

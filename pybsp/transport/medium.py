@@ -119,6 +119,35 @@ class SparseExchanges(Protocol):
     def sending(self) -> Sequence[Any]: ...
 
 
+class _Aside:
+    """What a thread does in place of the program's, which may be left by an exception as it starts it.
+
+    Attributes:
+        arrivals, errors: of what it has done.
+    """
+
+    def __init__(self) -> None:
+        self.arrivals: list[Arrival] = []
+        self.errors: list[BaseException] = []
+        self._halted = False
+        self._working = threading.Lock()
+
+    # Done by the thread.
+    def work(self, complete: Callable[[], Arrival]) -> None:
+        with self._working:
+            try:
+                if not self._halted:
+                    self.arrivals.append(complete())
+            except BaseException as error:
+                self.errors.append(error)
+
+    def halt(self) -> None:
+        """Wait until it is done; never begin it where it has not begun: nobody knows whether the thread was started."""
+        self._halted = True
+        with self._working:
+            pass
+
+
 class MPITransport(ABC):
     """The ranks of one communicator, or some of them. See `Transport` for what its methods promise.
 
@@ -166,7 +195,7 @@ class MPITransport(ABC):
         self._persistent: Persistent | None = None
         self._pairs: dict[int, MPITransport] = {}  # of this processor and one other; made by the first swap
         self._sparse: SparseExchanges | None = None
-        self._thread: threading.Thread | None = None
+        self._aside: _Aside | None = None
 
     def open(self) -> None:
         """Make the persistent requests. A revocation finds them from here on, however few there are by then."""
@@ -218,16 +247,10 @@ class MPITransport(ABC):
         self.waiter = own
         self.waiter.look, self.waiter.moving = waiter.look, waiter.moving
         own.patience, own.overdue, own.since = waiter.patience, waiter.overdue, float("inf")
-        arrivals: list[Arrival] = []
-        errors: list[BaseException] = []
-
-        def work() -> None:
-            try:
-                arrivals.append(self._complete(kind, note, parcels, None))
-            except BaseException as error:
-                errors.append(error)
-
-        thread = self._thread = threading.Thread(target=work, name="pybsp exchange", daemon=True)
+        aside = self._aside = _Aside()
+        arrivals, errors = aside.arrivals, aside.errors
+        work = partial(aside.work, partial(self._complete, kind, note, parcels, None))
+        thread = threading.Thread(target=work, name="pybsp exchange", daemon=True)
         thread.start()
 
         def complete(charge: Charge = FREE, grace: float | None = None) -> Arrival:
@@ -260,9 +283,9 @@ class MPITransport(ABC):
 
     def _halt(self) -> None:
         """The exchange that a thread has gone on with is over, or revoked: then it ends at its next look."""
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        if self._aside is not None:
+            self._aside.halt()
+            self._aside = None
 
     @property
     def entered(self) -> int:
