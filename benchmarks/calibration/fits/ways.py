@@ -45,11 +45,11 @@ FITTED = (
     "get",
     "queue",
     "pattern",
+    "note",
     "collective",
     "agreement",
     "making",
-    "note",
-)  # ways, beside mail; a record takes what nothing does
+)  # ways, beside mail, in this order: notes take what collectives do until they are known; a record what nothing does
 LEAST_SHARE = 1e-3  # which has a logarithm
 UNIT = 1e-6  # seconds of late, by which what it adds is counted
 
@@ -147,14 +147,14 @@ ONES = ONE, ONE, ONE
 
 def with_ways(machine: BSPMachine, o_way: dict[str, Estimate], o_item: Estimate | None) -> BSPMachine:
     """The machine with these parameters, where none is below 0."""
-    least = {"note": 0.0, **{way: max(0.0, found.value) for way, found in o_way.items()}}
+    least = {way: max(0.0, found.value) for way, found in o_way.items()}
     item = machine.o_item if o_item is None else max(0.0, o_item.value)
     return dataclasses.replace(machine, o_way=tuple(least.items()), o_item=item)
 
 
 def with_late(machine: BSPMachine, late: dict[str, Estimate], shares: Shares) -> BSPMachine:
     """The machine with these parameters, where none is below 0, and no share below that of less computing."""
-    least = {"note": 0.0, **{name: max(0.0, found.value) for name, found in late.items()}}
+    least = {name: max(0.0, found.value) for name, found in late.items()}
     columns = np.array([[share.value for share in of_delay] for of_delay in shares.values()]).reshape(-1, len(ONES))
     rows = np.maximum.accumulate(np.clip(columns, LEAST_SHARE, 1.0)).tolist()
     after = tuple((seconds, *of_delay) for seconds, of_delay in zip(shares, rows, strict=True))
