@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..rides import Supersteps
+from ..short_records import NUMBERS
 from . import prefix_trees, tree
 from .blocks import Ints
 from .counted.prefix_trees import counted as counted_trees
@@ -39,7 +40,6 @@ from .primitive import (
     remember,
     taken,
 )
-from .record_layouts import NUMBERS
 
 
 @lru_cache(maxsize=64)

@@ -13,6 +13,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..errors import UsageError
 from ..rides import Supersteps
+from ..short_records import NUMBERS
 from .plan import Plan, Step
 from .primitive import (
     NOT_SMALL,
@@ -111,7 +112,7 @@ def exchange_of(
         payloads = []  # all that raises does so before anything begins
         for dest in first_ones:
             one = values[dest] if each else values
-            payloads.append(one if argument is None else packed(one, name, argument))
+            payloads.append(one if argument is None or type(one) in NUMBERS else packed(one, name, argument))
         sign = begin(name, arguments, of_call)
         if sign < 0:
             return NOT_SMALL

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 
 from ..dtypes import dtype_of, form_of
 from ..errors import UsageError
+from ..short_records import FLOAT, FLOAT64, FLOATS, HEAD, INT, INT64, INTS, write_number
 from ..shown import Shown
 
-# A record: the signature of the call, what it is, and the data.
-HEAD, FLOATS, INTS = Struct("=qq"), Struct("=qqd"), Struct("=qqq")
-# What it is; how many bytes a pickle, a description or bytes have is in the higher bits.
-NOTHING, FLOAT, FLOAT64, INT, INT64, ARRAY, PICKLE, DESCRIBED, BYTES, PIPED = range(10)
+# What a record is, beside those of short_records.py; how many bytes a pickle, a description or bytes have is in the
+# higher bits.
+ARRAY, PICKLE, DESCRIBED, BYTES, PIPED = range(INT64 + 1, INT64 + 6)
 KIND_BITS, KIND_MASK = 4, 15
-NUMBERS = frozenset({float, int, np.float64, np.int64})  # most of those that `is_number` knows
 ALIGN = 16  # bytes, of an array in a record
 # What describes an array, by the number of its axes: dtype, that number, shape. No pickle, which takes as long as all
 # else: a program's arrays may grow or shrink with each call. The dtype of structures follows, as mail has it.
@@ -38,7 +37,6 @@ DESCRIPTION = Descriptions()
 # Of an array that goes through a pipe: a head, where that is, how many bytes have been in it, what describes the array.
 PIPED_HEAD, READY = Struct("=qqqq"), 24
 SHAPES = 1024  # that are remembered
-INT_END = 1 << 63
 
 Array = NDArray[Any]
 
@@ -67,22 +65,6 @@ def read_description(text: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     form = FORMS[text[AXES]]
     code, _, *shape = form.unpack_from(text)
     return tuple(shape), dtype_of((code if text[0] else text[form.size :]).rstrip(b"\0").decode())
-
-
-def write_number(part: memoryview, at: int, sign: int, value: Any) -> bool:
-    """Write the record of a number that has a layout of its own; whether it is one."""
-    kind = type(value)
-    if kind is float:
-        FLOATS.pack_into(part, at, sign, FLOAT, value)
-    elif kind is np.float64:
-        FLOATS.pack_into(part, at, sign, FLOAT64, value)
-    elif kind is int and -INT_END <= value < INT_END:
-        INTS.pack_into(part, at, sign, INT, value)
-    elif kind is np.int64:
-        INTS.pack_into(part, at, sign, INT64, int(value))
-    else:
-        return False
-    return True
 
 
 def show(shown: Shown, at: int, mine: int, value: Any, name: str) -> None:

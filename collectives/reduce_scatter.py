@@ -15,6 +15,7 @@ from ..bsp import BSP
 from ..chunk import pack_counts
 from ..cost import Cost, Machine
 from ..rides import Supersteps
+from ..short_records import HEAD
 from ..shown import Shown
 from ..ways import BY_RECORD
 from . import fixed_order
@@ -45,7 +46,7 @@ from .primitive import (
     remember,
     sources,
 )
-from .record_layouts import ARRAY, HEAD
+from .record_layouts import ARRAY
 
 
 def plan(p: int, n: int, counts: ArrayLike | None = None) -> Plan:

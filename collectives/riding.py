@@ -15,6 +15,7 @@ import numpy as np
 from ..bsp import BSP
 from ..notes import Notes
 from ..rides import OF_SUPERSTEP, Ride, Start, Supersteps
+from ..short_records import NUMBERS
 from .primitive import (
     NOT_SMALL,
     PLAIN_NUMBERS,
@@ -30,7 +31,7 @@ from .primitive import (
     placed,
     remember,
 )
-from .record_layouts import NUMBERS, Array
+from .record_layouts import Array
 from .small_climbs import QUICK, Prepare, PreparedClimb, has_record, keeps_form
 
 MOST = 1 << 12  # bytes of an array that goes as a note: it is copied more often than a message

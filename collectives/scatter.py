@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .one_superstep import at_once, one_for_each, owned, priced, run, word_counts
+from .one_superstep import exchange_of, one_for_each, owned, priced, run, word_counts
 from .plan import Plan, Step, joined
 from .primitive import NOT_SMALL, Call, own_argument, packed, primitive, processor
 
@@ -33,12 +33,18 @@ def cost(machine: Machine, words: ArrayLike = 1, root: int = 0) -> Cost:
 
 
 def _small(bsp: BSP, values: Any, root: int = 0) -> Any:
-    root = processor("scatter", "root", root, bsp.p)
+    if type(root) is not int:
+        root = processor("scatter", "root", root, bsp.p)
+    key = "scatter", root
+    exchange = bsp.prepared.get(key)
+    if exchange is None:
+        root = processor("scatter", "root", root, bsp.p)
+        exchange = exchange_of(bsp, key, "scatter", {"root": root}, plan(bsp.p, root), True, "values")
     own: Any = None
     if bsp.pid == root:
         values = one_for_each("scatter", values, bsp.p)
         own = own_argument(values[root])
-    came = at_once(bsp, "scatter", {"root": root}, plan(bsp.p, root), values, each=True, argument="values")
+    came = exchange(values)
     if came is NOT_SMALL:
         return came
     return own if bsp.pid == root else owned(came)[0]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import pickle
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..chunk import pack_counts
+from ..short_records import FLOAT, FLOATS, HEAD, INT_END, NOTHING, write_number
 from ..shown import NOT_SHOWN, Counts, Shown
 from ..ways import BY_RECORD
 from .record_layouts import (
@@ -20,12 +21,8 @@ from .record_layouts import (
     BYTES,
     DESCRIBED,
     DESCRIPTION,
-    FLOAT,
-    FLOATS,
-    HEAD,
     KIND_BITS,
     KIND_MASK,
-    NOTHING,
     PICKLE,
     SHAPES,
     Array,
@@ -33,7 +30,6 @@ from .record_layouts import (
     is_described,
     read,
     read_description,
-    write_number,
 )
 
 LONG = -1.0  # instead of words: it has no room in a record, or is no array that can be described
@@ -45,6 +41,22 @@ _FIRST_BYTES = 16
 # description, its place.
 _Form = tuple[float, int, Any, int, bytes, Any]
 _UNFIT: _Form = (LONG, 0, None, 0, b"", None)
+
+
+class Alike(NamedTuple):
+    """Arrays of one form, one for all destinations: how this processor shows its own, and finds those of the sources.
+
+    words, counts: of all messages, and of the superstep. text: what comes behind the signature. places, views: by
+    parity, of its array, and of those of the sources, which are read-only.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    words: float
+    counts: Counts
+    text: bytes
+    places: list[Array]
+    views: list[list[Array]]
 
 
 class ShownValues:
@@ -64,9 +76,13 @@ class ShownValues:
     def __init__(self, shown: Shown, dests: list[int], sources: list[int], table: bool) -> None:
         self._shown = shown
         self._parts, self._mine, self._own, self.most = shown.parts, shown.mine, shown.pid, shown.most
-        self._dests, self._sources = dests, sources
-        self._out, self._in = float(len(dests)), float(len(sources))
+        self._dests, self._sources, self._wanted = dests, sources, tuple(sources)
+        self._out, self._in = out, into = float(len(dests)), float(len(sources))
+        self._of_numbers = pack_counts(out, into, out, into, BY_RECORD)
+        self._counted, self._counts = (out, into), self._of_numbers  # words of the last superstep, and what it counts
         self.words = 0.0
+        self._alike: Alike | None = None
+        self._last: tuple[np.dtype[Any], tuple[int, ...]] | None = None  # form of the last array that was none of these
         # A head, and where the value for each processor lies behind the beginning of the record.
         self._table = HEAD.size + _WORD.size * len(shown.parts) + ALIGN - 1 & -ALIGN if table else 0
         # Arrays by dtype, shape and place: how they are written. What others have, by whose it is, place and
@@ -130,24 +146,71 @@ class ShownValues:
         Returns:
             What the sources have, in order; arrays are read-only views, until the next sync.
         """
+        value: Any = payloads[0] if payloads else None
+        kind, counts = type(value), self._of_numbers
+        views: list[Array] | None = None
+        if self._table:
+            return self._show(name, label, sign, payloads)
+        if value is None or kind is float or kind is np.float64 or (kind is int and -INT_END <= value < INT_END):
+            self.words = self._out
+        else:
+            alike = self._alike
+            if alike is None or kind is not np.ndarray or value.shape != alike.shape or value.dtype is not alike.dtype:
+                return self._show(name, label, sign, payloads)
+            which = self._shown.parity()
+            alike.places[which][...] = value
+            value, views, counts, self.words = alike.text, alike.views[which], alike.counts, alike.words
+        shown = self._shown
+        found = shown.show_record(name, label, sign, counts, value, self._wanted, self.read_all)
+        if found is NOT_SHOWN:
+            at = shown.places[1 - shown.parity()]
+            return shown.swap(name, sign, at, (int(self.words), len(self._dests)), self._sources, self.read)
+        came: list[Any] = found
+        return came if views is None or not came or came[0] is not None else views.copy()
+
+    def _show(self, name: str, label: float, sign: int, payloads: list[Any]) -> list[Any]:
+        """`show`, of whatever it is."""
         shown, number = self._shown, len(self._dests)
         at = shown.places[shown.parity()]
         if self._table:
             words = self.write_table(at, sign, payloads)
-        elif payloads:
-            words = self.write(at, sign, payloads[0], self.most)[0] * number
         else:
-            words = 0.0
-            self.write_nothing(at, sign)
+            words = self.write(at, sign, payloads[0], self.most)[0] * number
         if words < 0.0:
             sends = list(zip(self._dests, payloads if self._table else payloads * number, strict=True))
             return shown.trade(name, label, sign, at, sends, self._sources, self.read)
         self.words = words
+        if not self._table and type(payloads[0]) is np.ndarray:
+            self._see(payloads[0], at)
         found = shown.hear(name, label, sign, at, self.read_all)
         if found is NOT_SHOWN:
             return shown.swap(name, sign, at, (int(words), number), self._sources, self.read)
         came: list[Any] = found
         return came
+
+    def _see(self, array: Array, at: int) -> None:
+        """An array has been written there: if it is the second one in a row of its form, the next one may be too."""
+        dtype, shape = form = array.dtype, array.shape
+        if form != self._last:
+            self._last = form
+            return
+        if self._alike is not None and form == (self._alike.dtype, self._alike.shape):
+            return  # another object for the same dtype
+        words, _, _, code, text, _ = self._written[dtype, shape, at]
+        behind = [place + HEAD.size + len(text) for place in self._shown.places]
+        views = [[np.ndarray(shape, dtype, self._parts[k], place) for k in self._sources] for place in behind]
+        for view in (view for of_parity in views for view in of_parity):
+            view.flags.writeable = False
+        out, into = words * self._out, words * self._in
+        self._alike = Alike(
+            dtype,
+            shape,
+            out,
+            pack_counts(out, into, self._out, self._in, BY_RECORD),
+            _WORD.pack(code) + text,
+            [np.ndarray(shape, dtype, self._mine, place) for place in behind],
+            views,
+        )
 
     def _form(self, array: Array, at: int, room: int) -> _Form:
         """How an array like this one is written there, from now on."""
@@ -171,7 +234,10 @@ class ShownValues:
             value, of_value = self.read(source, at)
             words += of_value
             found.append(value)
-        return found, pack_counts(self.words, words, self._out, self._in, BY_RECORD)
+        if self._counted != (self.words, words):
+            self._counted = self.words, words
+            self._counts = pack_counts(self.words, words, self._out, self._in, BY_RECORD)
+        return found, self._counts
 
     def read(self, k: int, at: int) -> tuple[Any, float]:
         """What processor k shows to this one, as `packed` made it, and its words; arrays are read-only views."""

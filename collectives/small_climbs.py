@@ -11,6 +11,7 @@ function that rides, bit for bit, and so are the ledger's rows.
 from __future__ import annotations
 
 import operator
+import struct
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple, NoReturn
@@ -21,6 +22,7 @@ from ..bsp import BSP
 from ..chunk import pack_counts
 from ..group_shown import GroupShown
 from ..rides import OF_SUPERSTEP
+from ..short_records import HEAD, INT_END, NUMBERS
 from ..shown import Shown, Turn
 from ..ways import BY_RECORD
 from .plan import Step
@@ -44,8 +46,10 @@ from .primitive import (
     remember,
     unpacked,
 )
-from .record_layouts import ARRAY, FLOAT, FLOAT64, FLOATS, HEAD, INT, INT_END, INTS, NOTHING, NUMBERS, Array, read, show
+from .record_layouts import ARRAY, Array, read, show
 from .shown_values import ShownValues
+
+AN_ARRAY = struct.pack("=q", ARRAY)
 
 
 def larger(a: float, b: float) -> float:
@@ -102,24 +106,16 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
     """A climb of trees (`primitive.climbed`) by numbers, on one processor: everything but its value."""
     agreed = {key: str(one) for key, one in call.agreed.items()}
     base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, call.fold, call.words
-    begin, sync, log, places, mine, parity = (
-        shown.begin,
-        shown.sync,
-        shown.log,
-        shown.places,
-        shown.mine,
-        shown.parity,
-    )
+    begin, show_record, log = shown.begin, shown.show_record, shown.log
     quick = QUICK.get(op) if isinstance(op, np.ufunc) else None
-    pack, unpack, unpack_int = FLOATS.pack_into, FLOATS.unpack_from, INTS.unpack_from
     float64, int64 = np.float64, np.int64
-    # Most often there is one other: its part, whether its value comes first, and the flop.
+    # Whose numbers come, how many of them lie before this processor's, and the counts.
     scheme = [
-        (dests, members, counts, (shown.parts[sources[0]], sources[0] < pid) if len(sources) == 1 else None)
-        for dests, sources, members, counts in call.scheme(pid) or shown.idle
+        (dests, tuple(sources), sum(source < pid for source in sources), counts)
+        for dests, sources, _, counts in call.scheme(pid) or shown.idle
     ]
     traced = shown.traced
-    hears = any(len(members) > 1 for _, members, _, _ in scheme)
+    hears = any(sources for _, sources, _, _ in scheme)
 
     def climb(value: Any, _: Array | None = None) -> Any:
         if not scheme:
@@ -127,28 +123,23 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
         sign = begin(name, agreed, base)
         if sign < 0:
             return NOT_SMALL
-        for dests, members, counts, one in scheme:
+        for dests, sources, place, counts in scheme:
             if traced:
                 shown.trace(name, dests, words)
-            at = places[parity()]
-            if not dests:
-                HEAD.pack_into(mine, at, sign, NOTHING)
-            elif (kind := type(value)) is float:
-                pack(mine, at, sign, FLOAT, value)
-            elif kind is float64:
-                pack(mine, at, sign, FLOAT64, value)
+            kind = type(value)
+            if kind is float or kind is float64 or not dests or (kind is int and -INT_END <= value < INT_END):
+                came = show_record(name, label, sign, counts, value if dests else None, sources)
             else:
+                came = None
+                at = shown.places[shown.parity()]
                 show(shown, at, sign, value, name)
-            sync(name, label, sign, at, counts)
+                shown.sync(name, label, sign, at, counts)
             sign += OF_SUPERSTEP
-            if one is not None:
-                part, first = one
-                _, code, other = unpack(part, at)
-                if code == INT:
-                    other = unpack_int(part, at)[2]
-                elif code != FLOAT:
-                    other = float64(other) if code == FLOAT64 else read(part, at)
-                a, b = (other, value) if first else (value, other)
+            if came is None:
+                at = shown.places[1 - shown.parity()]
+                came = [read(shown.parts[source], at) for source in sources]
+            if len(came) == 1:  # as most often
+                a, b = (came[0], value) if place else (value, came[0])
                 value = None
                 if quick is not None:
                     if isinstance(a, float) and isinstance(b, float):  # one of numpy's is a float too
@@ -160,16 +151,17 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
                 if value is None:
                     value = applied(name, pid, op, a, b)
                 log.work += words
-            elif len(members) > 1:
-                found = [value if k == pid else read(shown.parts[k], at) for k in members]
+            elif came:
+                came.insert(place, value)
                 total = None
-                if quick is not None and fold is in_turn and all(type(one) is float for one in found):
-                    total = reduce(quick, found)
+                if quick is not None and fold is in_turn and all(type(one) is float for one in came):
+                    total = reduce(quick, came)
                 if total is not None and total - total == 0.0:
                     value = float64(total)
                 else:
-                    value = applied(name, pid, fold, list(zip(members, found, strict=True)), op)
-                log.work += words * (len(members) - 1)
+                    members = sorted([*sources, pid])
+                    value = applied(name, pid, fold, list(zip(members, came, strict=True)), op)
+                log.work += words * len(sources)
         return value if hears else alone(op, value)
 
     return climb
@@ -179,14 +171,15 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, 
     """The same by arrays of the dtype and shape of one like all of them."""
     agreed = {key: str(one) for key, one in call.agreed.items()}
     base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, call.fold, call.words
-    scheme = call.scheme(pid) or shown.idle
+    scheme = [
+        (dests, tuple(sources), members, counts) for dests, sources, members, counts in call.scheme(pid) or shown.idle
+    ]
     # The place of the array in all records, by parity.
     views = [[np.ndarray(like.shape, like.dtype, part, at + HEAD.size) for part in shown.parts] for at in shown.places]
     for view in (view for of_all in views for k, view in enumerate(of_all) if k != pid):
         view.flags.writeable = False
     plain = elementwise(op) and fold is in_turn  # it changes nothing, and makes an array that is nobody else's
-    traced, begin, sync, log, parity = shown.traced, shown.begin, shown.sync, shown.log, shown.parity
-    pack, mine, places = HEAD.pack_into, shown.mine, shown.places
+    traced, begin, show_record, log, parity = shown.traced, shown.begin, shown.show_record, shown.log, shown.parity
 
     def climb(value: Any, _: Array | None = None) -> Any:
         if not scheme:
@@ -197,14 +190,10 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, 
         for dests, sources, members, counts in scheme:
             if traced:
                 shown.trace(name, dests, words)
-            which = parity()
-            at, records = places[which], views[which]
+            records = views[parity()]
             if dests:
-                pack(mine, at, sign, ARRAY)
                 records[pid][...] = value
-            else:
-                pack(mine, at, sign, NOTHING)
-            sync(name, label, sign, at, counts)
+            show_record(name, label, sign, counts, AN_ARRAY if dests else None, sources)
             sign += OF_SUPERSTEP
             if plain and len(sources) == 1:
                 (other,) = sources

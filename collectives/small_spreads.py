@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,18 +15,14 @@ import numpy as np
 from ..bsp import BSP
 from ..chunk import pack_counts
 from ..rides import Supersteps
+from ..short_records import FLOAT, FLOATS, HEAD, INT_END, NOTHING
 from ..shown import ELSEWHERE, NOT_SHOWN, Counts, Shown
 from ..ways import BY_RECORD
 from .primitive import NOT_SMALL, is_number, own_argument, packed, placed, room
 from .record_layouts import (
     DESCRIBED,
-    DESCRIPTION,
-    FLOAT,
-    FLOATS,
-    HEAD,
     KIND_BITS,
     KIND_MASK,
-    NOTHING,
     PICKLE,
     PIPED,
     PIPED_HEAD,
@@ -39,6 +36,8 @@ from .record_layouts import (
     show,
 )
 from .small_climbs import Climb, to_the_end
+
+_WORD = Struct("=q")
 
 
 class Piped(NamedTuple):
@@ -60,18 +59,12 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
     """
     base, label = shown.signature(name, agreed), shown.label(name)
     most, out = shown.most - HEAD.size, float(bsp.p - 1)
-    pack, places, mine, parity, begin, sync = (
-        FLOATS.pack_into,
-        shown.places,
-        shown.mine,
-        shown.parity,
-        shown.begin,
-        shown.sync,
-    )
+    places, mine, parity, begin, sync = shown.places, shown.mine, shown.parity, shown.begin, shown.sync
+    show_record, float64 = shown.show_record, np.float64
     traced, others = shown.traced, shown.others
     of_number = pack_counts(out, 0.0, out, 0.0, BY_RECORD) if flat(1, False) else None
-    # Of arrays by dtype and shape: their description, places by parity from the second time on, and counts; of those
-    # that go through a pipe, their description; None: not in one superstep.
+    # Of arrays by dtype and shape: what comes behind the signature, their places by parity from the second time on, and
+    # counts; of those that go through a pipe, their description; None: not in one superstep.
     arrays: dict[Any, Any] = {}
 
     def spread(value: Any, _: Array | None = None) -> Any:
@@ -84,12 +77,12 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
             return NOT_SMALL
         if traced:
             shown.trace(name, others, 1)
-        at = places[parity()]
-        if kind is float:
-            pack(mine, at, sign, FLOAT, value)
+        if kind is float or kind is float64 or (kind is int and -INT_END <= value < INT_END):
+            show_record(name, label, sign, of_number, value, ())
         else:
+            at = places[parity()]
             show(shown, at, sign, value, name)
-        sync(name, label, sign, at, of_number)
+            sync(name, label, sign, at, of_number)
         return value
 
     def of_array(value: Array) -> Any:
@@ -108,17 +101,15 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
             shown.trace(name, others, (value.nbytes + 7) >> 3)
         description, records, counts = found
         which = parity()
-        at, size = places[which], len(description)
-        DESCRIPTION[size].pack_into(mine, at, sign, DESCRIBED | size << KIND_BITS, description)
         if records is not None:
             records[which][...] = value
         else:
-            behind = HEAD.size + size
-            np.ndarray(value.shape, value.dtype, mine, at + behind)[...] = value
+            behind = _WORD.size + len(description)
+            np.ndarray(value.shape, value.dtype, mine, places[which] + behind)[...] = value
             if known:
                 records = [np.ndarray(value.shape, value.dtype, mine, place + behind) for place in places]
                 arrays[key] = description, records, counts
-        sync(name, label, sign, at, counts)
+        show_record(name, label, sign, counts, description, ())
         return value if value.flags.writeable else value.copy()
 
     def of_long_array(value: Array, text: bytes) -> Any:
@@ -141,7 +132,11 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
             return None
         if len(text) + size > most:
             return text
-        return text, None, pack_counts(words * out, 0.0, out, 0.0, BY_RECORD)
+        return (
+            _WORD.pack(DESCRIBED | len(text) << KIND_BITS) + text,
+            None,
+            pack_counts(words * out, 0.0, out, 0.0, BY_RECORD),
+        )
 
     def of_object(value: Any) -> Any:
         text = packed(value, name)
@@ -183,7 +178,13 @@ def spread_from(
 ) -> Climb:
     """The same on another processor; `steps` makes the function that rides, where the root's value does."""
     base, label = shown.signature(name, agreed), shown.label(name)
-    places, mine, parity, begin, hear = shown.places, shown.mine, shown.parity, shown.begin, shown.hear
+    places, mine, parity, begin, show_record = (
+        shown.places,
+        shown.mine,
+        shown.parity,
+        shown.begin,
+        shown.show_record,
+    )
     part, unpack, of_number = shown.parts[root], FLOATS.unpack_from, pack_counts(0.0, 1.0, 0.0, 1.0, BY_RECORD)
     traced = shown.traced
     # What lies behind a description, by its place, from the second time on.
@@ -197,18 +198,25 @@ def spread_from(
             shown.trace(name, [], 0)
         at = places[parity()]
         PIPED_HEAD.pack_into(mine, at, sign, NOTHING, 0, 0)
-        found = hear(name, label, sign, at, heard)
+        found = show_record(name, label, sign, of_number, None, (root,), heard)
+        if found is NOT_SHOWN:
+            return shown.heard(name, steps)
+        (found,) = found
         if type(found) is np.ndarray:
             return found.copy() if out is None else placed(name, found, out)
         if type(found) is Piped:
             return piped(at + READY, found, out)
-        return shown.heard(name, steps) if found is NOT_SHOWN else found
+        return found
 
     def piped(ready: int, found: Piped, out: Array | None) -> Array:
         array = shown.receive_through(name, root, ready, found.place, lambda: room(out, found.shape, found.dtype))
         return array if out is None else placed(name, array, out)
 
-    def heard(at: int) -> tuple[Any, Counts]:
+    def heard(at: int) -> tuple[list[Any], Counts]:
+        found, counts = heard_one(at)
+        return [found], counts
+
+    def heard_one(at: int) -> tuple[Any, Counts]:
         _, code, number = unpack(part, at)
         if code == FLOAT:
             return number, of_number

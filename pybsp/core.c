@@ -1,10 +1,9 @@
 /* The innermost part of small exchanges, compiled: what processors do on a board in shared memory (transport/board.py),
-   packed mail (transport/wire.py), which is what small arrays and single numbers are sent as, and rows of the log.
-
-   All of it has a twin in Python, which runs where this was not built, or where PYBSP_COMPILED=0: transport/meeting.py
-   and chunk.py. They do the same to the same memory, so processors with and without this meet on one board. The rules
-   of the protocol stand at the twin's lines. What does not happen in most exchanges is left to the twin: a method
-   `_name` of the board. Mail is packed only here, but for records. */
+   packed mail (transport/wire.py), which is what small arrays and single numbers are sent as, and rows of the log. All
+   of it has a twin in Python, which runs where this was not built, or where PYBSP_COMPILED=0: transport/meeting.py and
+   chunk.py. They do the same to the same memory, so processors with and without this meet on one board. The rules of
+   the protocol stand at the twin's lines. What does not happen in most exchanges is left to the twin: a method `_name`
+   of the board. Mail is packed only here, but for records. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -51,6 +50,8 @@
 #define LOOKS 100 /* for each of a waiter's tries, 100 to 200 us: the way back from a wait in Python is longer */
 #define TURNS 100 /* of others on the core, likewise, where there are more ranks than cores */
 
+enum { NOTHING, FLOAT, FLOAT64, INT }; /* what a record shows, as short_records.py has them */
+
 #if defined(__x86_64__) || defined(__i386__)
 #define PAUSE() __builtin_ia32_pause()
 #else
@@ -63,6 +64,7 @@
 #define CLOCK CLOCK_MONOTONIC
 #endif
 
+#define EXPECT(holds, what) if (!(holds)) return PyErr_Format(PyExc_TypeError, "expected " what)
 #define LOAD(at) __atomic_load_n((at), __ATOMIC_ACQUIRE)
 #define STORE(at, word) __atomic_store_n((at), (word), __ATOMIC_RELEASE) /* all that the twin's barrier is for */
 
@@ -99,7 +101,7 @@ typedef struct {
 } Meeting;
 
 /* What `know` was told: numpy's, and the classes of a received message and of a section, which are tuples. */
-static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_type, *scalar_type;
+static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_type, *scalar_type, *float64_type;
 static PyObject *dtypes[128]; /* by their character */
 static PyObject *name_tries;
 
@@ -112,6 +114,13 @@ static inline int64_t *status_of(Meeting *self, Py_ssize_t k)
 {
     return word_of(self, k, self->status + 8 * (self->number & 1));
 }
+/* 0, or -1: an error, of a call whose result is not wanted. */
+static int done(PyObject *result)
+{
+    Py_XDECREF(result);
+    return result ? 0 : -1;
+}
+
 static PyTypeObject chunk_type;
 #define HEAP Py_TPFLAGS_HEAPTYPE /* of a class made in Python */
 typedef PyObject *const *Args;
@@ -134,10 +143,8 @@ static double now(void)
 static int note_row(Chunk *log, double label, double leave, const double counts[COUNTS])
 {
     Py_ssize_t most = log->memory && PyByteArray_CheckExact(log->memory) ? PyByteArray_GET_SIZE(log->memory) / 8 : 0;
-    if (log->end < 0 || log->end > most - COLUMNS) {
-        PyErr_SetString(PyExc_IndexError, "Chunk: no room for a row");
-        return -1;
-    }
+    if (log->end < 0 || log->end > most - COLUMNS)
+        return PyErr_SetString(PyExc_IndexError, "Chunk: no room for a row"), -1;
     double *row = (double *)PyByteArray_AS_STRING(log->memory) + log->end;
     row[0] = log->label_number ? log->label_number : label;
     row[1] = log->work;
@@ -147,15 +154,12 @@ static int note_row(Chunk *log, double label, double leave, const double counts[
     log->work = 0;
     log->left = leave;
     log->end += COLUMNS;
-    PyObject *done = log->end < most ? Py_NewRef(Py_None) : PyObject_CallMethod((PyObject *)log, "turn", NULL);
-    Py_XDECREF(done);
-    return done ? 0 : -1;
+    return log->end < most ? 0 : done(PyObject_CallMethod((PyObject *)log, "turn", NULL));
 }
 
 static PyObject *note_counted(Chunk *self, Args args, Py_ssize_t count)
 {
-    if (count != 3 || !COUNTED(args[2]))
-        return PyErr_Format(PyExc_TypeError, "note_row: expected a label, a time and counts");
+    EXPECT(count == 3 && COUNTED(args[2]), "a label, a time and counts");
     double label = PyFloat_AsDouble(args[0]), leave = PyFloat_AsDouble(args[1]);
     return PyErr_Occurred() || note_row(self, label, leave, counts_of(args[2])) ? NULL : Py_NewRef(Py_None);
 }
@@ -177,19 +181,13 @@ static PyMemberDef chunk_members[] = {
 };
 
 static PyMethodDef chunk_methods[] = {
-    {"note_row", (PyCFunction)(void (*)(void))note_counted, METH_FASTCALL, NULL},
-    {NULL, NULL, 0, NULL},
-};
+    {"note_row", (PyCFunction)(void (*)(void))note_counted, METH_FASTCALL, NULL}, {NULL, NULL, 0, NULL}};
 
 static PyTypeObject chunk_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "pybsp._core.Chunk",
-    .tp_doc = "See pybsp/chunk.py.",
-    .tp_basicsize = sizeof(Chunk),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .tp_new = PyType_GenericNew,
-    .tp_dealloc = (destructor)chunk_dealloc,
-    .tp_methods = chunk_methods,
-    .tp_members = chunk_members,
+    .tp_doc = "See pybsp/chunk.py.", .tp_basicsize = sizeof(Chunk),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_new = PyType_GenericNew,
+    .tp_dealloc = (destructor)chunk_dealloc, .tp_methods = chunk_methods, .tp_members = chunk_members,
 };
 
 /* -- the board ----------------------------------------------------------------------------------------------------- */
@@ -234,9 +232,7 @@ static int reclaim(Meeting *self)
             reading |= *(word_of(self, k, self->borrows[self->number & 1]) + self->own);
     if (self->number - self->lent >= AGES && reading >> AGES & 1)
         return 0; /* all of it is old, and old data is read */
-    PyObject *done = PyObject_CallMethod((PyObject *)self, "_reclaim", "L", (long long)reading);
-    Py_XDECREF(done);
-    return done ? 0 : -1;
+    return done(PyObject_CallMethod((PyObject *)self, "_reclaim", "L", (long long)reading));
 }
 
 /* Whether all others have entered this exchange; looks for a while, if need be. -1: an error. */
@@ -273,10 +269,8 @@ static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, const cha
 {
     if (READS(self) && !settled(self))
         return PyObject_CallMethod((PyObject *)self, twin, "O", kind);
-    int64_t word = PyLong_AsLongLong(kind);
-    if (word == -1 && PyErr_Occurred())
-        return NULL;
     self->number++;
+    int64_t word = PyLong_AsLongLong(kind);
     word |= (int64_t)self->number << STATUS_EPOCH_SHIFT | flags;
     word |= READS(self) ? post_borrowed(self, self->number & 1) : 0;
     STORE(status_of(self, self->own), word);
@@ -293,8 +287,7 @@ static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, const cha
 /* meet(kind) or meet(kind, log, label, counts): an exchange, and, where all did so, its row in the log. */
 static PyObject *noted(Meeting *self, Args args, Py_ssize_t count, int64_t flags, char *twin, char *end)
 {
-    if (!count)
-        return PyErr_Format(PyExc_TypeError, "expected a kind");
+    EXPECT(count && PyLong_Check(args[0]), "a kind");
     Chunk *log = count == 4 && COUNTED(args[3]) ? LOG(args[1]) : NULL;
     if (log)
         log->entered = now();
@@ -305,8 +298,50 @@ static PyObject *noted(Meeting *self, Args args, Py_ssize_t count, int64_t flags
 }
 
 static PyObject *meet(Meeting *self, Args args, Py_ssize_t n) { return noted(self, args, n, 0, "_meet", "_met"); }
-
 static PyObject *show(Meeting *self, Args args, Py_ssize_t n) { return noted(self, args, n, SHOWS, "_show", "_shown"); }
+
+/* show_record(kind, log, label, counts, signature, value, sources): see the twin's. Notes the row where it returns what
+   the sources show; else it is as `show`, of this record. */
+static PyObject *show_record(Meeting *self, Args args, Py_ssize_t count)
+{
+    Chunk *log = count == 7 && COUNTED(args[3]) && PyTuple_CheckExact(args[6]) ? LOG(args[1]) : NULL;
+    EXPECT(log && PyLong_Check(args[0]), "a kind, a log, counts, a value and sources");
+    Py_ssize_t at = self->areas[(self->number + 1) & 1];
+    int64_t *record = word_of(self, self->own, at), sign = record[0] = PyLong_AsLongLong(args[4]);
+    PyObject *value = args[5];
+    record[1] = PyFloat_CheckExact(value) ? FLOAT : PyFloat_Check(value) ? FLOAT64 : value == Py_None ? NOTHING : INT;
+    if (PyFloat_Check(value))
+        memcpy(record + 2, &((PyFloatObject *)value)->ob_fval, 8);
+    else if (PyBytes_Check(value))
+        memcpy(record + 1, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value));
+    else if (value != Py_None)
+        record[2] = PyLong_AsLongLong(value);
+    if (PyErr_Occurred())
+        return NULL;
+    log->entered = now();
+    PyObject *same = meet_as(self, args[0], SHOWS, "_show", "_shown");
+    PyObject *found = same == Py_True ? PyList_New(PyTuple_GET_SIZE(args[6])) : NULL;
+    double leave = now(); /* reading is the computing of what follows */
+    for (Py_ssize_t k = 0; found && k < self->size; k++)
+        if (*word_of(self, k, at) != sign)
+            Py_CLEAR(found);
+    for (Py_ssize_t i = 0; found && i < PyTuple_GET_SIZE(args[6]); i++) {
+        record = word_of(self, PyLong_AsSsize_t(PyTuple_GET_ITEM(args[6], i)), at);
+        int same_bytes = PyBytes_Check(value) && !memcmp(record + 1, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value));
+        PyObject *one = PyBytes_Check(value)   ? (same_bytes ? Py_NewRef(Py_None) : NULL)
+                        : record[1] == FLOAT   ? PyFloat_FromDouble(*(double *)(record + 2))
+                        : record[1] == FLOAT64 ? PyObject_CallFunction(float64_type, "d", *(double *)(record + 2))
+                        : record[1] == INT     ? PyLong_FromLongLong(record[2])
+                                               : NULL;
+        PyList_SET_ITEM(found, i, one);
+        if (!one)
+            Py_CLEAR(found);
+    }
+    if (!found)
+        return PyErr_Occurred() ? NULL : same;
+    Py_DECREF(same);
+    return note_row(log, PyFloat_AsDouble(args[2]), leave, counts_of(args[3])) ? NULL : found;
+}
 
 /* What lies in an area for a processor of the board. */
 typedef struct {
@@ -347,47 +382,45 @@ static inline int64_t *header_of(PyObject *mail) { return (int64_t *)PyByteArray
 static int enter_as(Meeting *self, int64_t word)
 {
     int64_t flag = READS(self) ? post_borrowed(self, self->number & 1) : 0;
-    if (flag < 0)
-        return -1;
-    STORE(status_of(self, self->own), word | (int64_t)self->number << STATUS_EPOCH_SHIFT | SOMETHING | flag);
-    return 0;
+    if (flag >= 0)
+        STORE(status_of(self, self->own), word | (int64_t)self->number << STATUS_EPOCH_SHIFT | SOMETHING | flag);
+    return flag < 0 ? -1 : 0;
+}
+
+/* A named tuple of these, whose references it takes; NULL where there is an error, or one of them was NULL. */
+static PyObject *named(PyObject *type, int count, PyObject *items[])
+{
+    PyObject *made = ((PyTypeObject *)type)->tp_alloc((PyTypeObject *)type, count);
+    for (int i = 0; i < count; i++) {
+        if (made)
+            PyTuple_SET_ITEM(made, i, items[i]);
+        else
+            Py_XDECREF(items[i]);
+        if (!items[i])
+            Py_CLEAR(made);
+    }
+    return made;
 }
 
 /* A section of packed mail, or a plain one, copied out of memory that is used again: `wire.packed_section`. */
 static PyObject *section_of(const char *mail, Py_ssize_t bytes)
 {
     const int64_t *header = (const int64_t *)mail;
-    PyObject *section = ((PyTypeObject *)section_type)->tp_alloc((PyTypeObject *)section_type, 4);
-    if (!section)
-        return NULL;
-    PyTuple_SET_ITEM(section, 0, PyBytes_FromStringAndSize(mail, bytes));
-    PyTuple_SET_ITEM(section, 1, PyLong_FromLongLong(header[1]));
-    PyTuple_SET_ITEM(section, 2, PyLong_FromLongLong(header[2]));
-    PyTuple_SET_ITEM(section, 3, Py_NewRef(Py_None));
-    if (!PyTuple_GET_ITEM(section, 0) || !PyTuple_GET_ITEM(section, 1) || !PyTuple_GET_ITEM(section, 2))
-        Py_CLEAR(section);
-    return section;
+    return named(section_type, 4,
+                 (PyObject *[]){PyBytes_FromStringAndSize(mail, bytes), PyLong_FromLongLong(header[1]),
+                                PyLong_FromLongLong(header[2]), Py_NewRef(Py_None)});
 }
 
 /* gather(kind) or gather(kind, log): notes the superstep, where nothing but packed mail came; else returns a list. */
 static PyObject *gather(Meeting *self, Args args, Py_ssize_t count)
 {
-    if (!count)
-        return PyErr_Format(PyExc_TypeError, "gather: expected a kind");
+    EXPECT(count && PyLong_Check(args[0]), "a kind");
     Chunk *log = count == 2 ? LOG(args[1]) : NULL;
     double counts[COUNTS] = {log ? log->words : 0, 0, log ? log->messages : 0, [COUNTS - 1] = BY_MAIL};
     int64_t doing = PyLong_AsLongLong(args[0]);
-    if (doing == -1 && PyErr_Occurred())
-        return NULL;
     int found = all_here(self);
-    if (found < 0)
+    if (found < 0 || (!found && done(PyObject_CallMethod((PyObject *)self, "wait", NULL))))
         return NULL;
-    if (!found) {
-        PyObject *done = PyObject_CallMethod((PyObject *)self, "wait", NULL);
-        if (!done)
-            return NULL;
-        Py_DECREF(done);
-    }
     int parity = self->number & 1, all_read = 1;
     PyObject *texts = PyList_New(0), *whole = NULL;
     if (!texts)
@@ -400,18 +433,16 @@ static PyObject *gather(Meeting *self, Args args, Py_ssize_t count)
             goto twin;
         if (word & SOMETHING) {
             int64_t *slot = word_of(self, k, self->slots[parity]) + SLOT * self->own;
-            if (slot[TAG] >> TAG_EPOCH_SHIFT != self->number) {
-                PyObject_CallMethod((PyObject *)self, "_undelivered", "nL", k, slot[TAG] >> TAG_EPOCH_SHIFT);
-                goto done;
-            }
+            int64_t said = slot[TAG] >> TAG_EPOCH_SHIFT;
+            if (said != self->number && done(PyObject_CallMethod((PyObject *)self, "_undelivered", "nL", k, said)))
+                goto end;
             if (slot[TAG] & HAS) {
                 Py_ssize_t at = slot[0], bytes = slot[BYTES];
                 if (at < 0)
                     goto twin;
-                if (at + bytes > self->views[k].len) {
-                    PyErr_Format(PyExc_RuntimeError, "a manifest of processor %zd lies outside of its part", k);
-                    goto done;
-                }
+                if (at + bytes > self->views[k].len &&
+                    !PyErr_Format(PyExc_RuntimeError, "a manifest of processor %zd lies outside of its part", k))
+                    goto end;
                 char *text = (char *)self->views[k].buf + at;
                 int read = bytes && *text >= PACKED && *text <= NOTED; /* no pickle begins so */
                 all_read &= !log ? read : bytes && *text == PACKED;
@@ -419,22 +450,21 @@ static PyObject *gather(Meeting *self, Args args, Py_ssize_t count)
                 counts[3] += read ? ((int64_t *)text)[2] : 0;
                 PyObject *one = Py_BuildValue("(nN)", k, read ? section_of(text, bytes)
                                                               : PyMemoryView_FromMemory(text, bytes, PyBUF_READ));
-                if (!one || PyList_Append(texts, one)) {
-                    Py_XDECREF(one);
-                    goto done;
-                }
-                Py_DECREF(one);
+                int failed = !one || PyList_Append(texts, one);
+                Py_XDECREF(one);
+                if (failed)
+                    goto end;
             }
         }
     }
     if (PyDict_GET_SIZE(self->lending) && reclaim(self))
-        goto done;
+        goto end;
     if (!log || !all_read || !note_row(log, 0, now(), counts))
         whole = all_read ? PyList_AsTuple(texts) : Py_NewRef(texts);
-    goto done;
+    goto end;
 twin:
     whole = Py_NewRef(Py_None);
-done:
+end:
     Py_DECREF(texts);
     return whole;
 }
@@ -443,11 +473,10 @@ done:
 
 static PyObject *know(PyObject *module, PyObject *args)
 {
-    if (!PyArg_ParseTuple(args, "OOOO!O!O!:know", &array_type, &from_buffer, &dtype_of, &PyType_Type, &message_type,
-                          &PyType_Type, &section_type, &PyType_Type, &scalar_type))
+    if (!PyArg_ParseTuple(args, "OOOO!O!OO:know", &array_type, &from_buffer, &dtype_of, &PyType_Type, &message_type,
+                          &PyType_Type, &section_type, &scalar_type, &float64_type))
         return NULL;
-    Py_INCREF(args); /* has them for good */
-    Py_RETURN_NONE;
+    return Py_INCREF(args), Py_NewRef(Py_None); /* has them for good */
 }
 
 /* The mail for a processor, with room for so many bytes more; NULL without an error: it goes as records. */
@@ -522,8 +551,7 @@ static int pack_array(PyObject *outgoing, PyObject *dest, int64_t kind, PyObject
 /* pack(outgoing, dest, payload): whether the payload, which has no tag, was added to packed mail for that processor. */
 static PyObject *pack(PyObject *module, Args args, Py_ssize_t count)
 {
-    if (count != 3 || !PyDict_CheckExact(args[0]))
-        return PyErr_Format(PyExc_TypeError, "pack: expected a dict, a processor and a payload");
+    EXPECT(count == 3 && PyDict_CheckExact(args[0]), "a dict, a processor and a payload");
     PyObject *payload = args[2];
     int packed = 0;
     if ((PyObject *)Py_TYPE(payload) == array_type)
@@ -543,17 +571,9 @@ static PyObject *pack(PyObject *module, Args args, Py_ssize_t count)
 /* One message more; takes the reference to the payload. */
 static int add_message(PyObject *messages, PyObject *source, PyObject *payload)
 {
-    PyTypeObject *type = (PyTypeObject *)message_type;
-    PyObject *message = payload ? type->tp_alloc(type, 3) : NULL;
-    if (!message) {
-        Py_XDECREF(payload);
-        return -1;
-    }
-    PyTuple_SET_ITEM(message, 0, Py_NewRef(source));
-    PyTuple_SET_ITEM(message, 1, Py_NewRef(Py_None));
-    PyTuple_SET_ITEM(message, 2, payload);
-    int failed = PyList_Append(messages, message);
-    Py_DECREF(message);
+    PyObject *message = named(message_type, 3, (PyObject *[]){Py_NewRef(source), Py_NewRef(Py_None), payload});
+    int failed = message ? PyList_Append(messages, message) : -1;
+    Py_XDECREF(message);
     return failed;
 }
 
@@ -584,8 +604,7 @@ static PyObject *array_of(PyObject *mail, const int64_t *record)
 /* unpack(source, mail, messages): add the messages of packed mail, which come from there. */
 static PyObject *unpack(PyObject *module, Args args, Py_ssize_t count)
 {
-    if (count != 3 || !PyBytes_CheckExact(args[1]) || !PyList_CheckExact(args[2]))
-        return PyErr_Format(PyExc_TypeError, "unpack: expected a source, bytes and a list");
+    EXPECT(count == 3 && PyBytes_CheckExact(args[1]) && PyList_CheckExact(args[2]), "a source, bytes and a list");
     const char *text = PyBytes_AS_STRING(args[1]);
     Py_ssize_t end = PyBytes_GET_SIZE(args[1]);
     for (Py_ssize_t at = PACKED_HEADER; at < end;) {
@@ -606,12 +625,9 @@ static PyObject *unpack(PyObject *module, Args args, Py_ssize_t count)
    something is no bytes, or there is no room: then nothing was done. */
 static PyObject *post(Meeting *self, Args args, Py_ssize_t count)
 {
-    if (count < 2 || !PyDict_CheckExact(args[1]))
-        return PyErr_Format(PyExc_TypeError, "post: expected a kind and a dict");
+    EXPECT(count > 1 && PyLong_Check(args[0]) && PyDict_CheckExact(args[1]), "a kind and a dict");
     Chunk *log = count == 3 ? LOG(args[2]) : NULL;
     int64_t kind = PyLong_AsLongLong(args[0]), words = 0, messages = 0;
-    if (kind == -1 && PyErr_Occurred())
-        return NULL;
     if (log)
         log->entered = now();
     PyObject *dest, *mail;
@@ -632,11 +648,8 @@ static PyObject *post(Meeting *self, Args args, Py_ssize_t count)
         items[i] = one;
     }
     lay_out(self, items, i);
-    PyObject *none = Py_NewRef(Py_None);
-    if (count == 4 && PyList_CheckExact(args[3]) && PyList_GET_SIZE(args[3]))
-        Py_SETREF(none, PyObject_CallMethod((PyObject *)self, "_lend", "O", args[3]));
-    Py_XDECREF(none);
-    if (!none || enter_as(self, kind))
+    int lends = count == 4 && PyList_CheckExact(args[3]) && PyList_GET_SIZE(args[3]);
+    if ((lends && done(PyObject_CallMethod((PyObject *)self, "_lend", "O", args[3]))) || enter_as(self, kind))
         return NULL;
     if (log)
         log->words = words, log->messages = messages;
@@ -648,8 +661,7 @@ static PyObject *post(Meeting *self, Args args, Py_ssize_t count)
    destinations, which begin with that head: `wire.plain_text`. Returns whether it could; nothing was done if not. */
 static PyObject *deal(PyObject *module, Args args, Py_ssize_t count)
 {
-    if (count != 6 || !PyDict_CheckExact(args[0]))
-        return PyErr_Format(PyExc_TypeError, "deal: expected a dict, destinations, items, a head, words and processors");
+    EXPECT(count == 6 && PyDict_CheckExact(args[0]), "a dict, destinations, items, a head, words and processors");
     Py_buffer dests = {0}, items = {0};
     Py_ssize_t counts[DEALT] = {0}, words = PyLong_AsSsize_t(args[4]), p = PyLong_AsSsize_t(args[5]);
     char *ends[DEALT];
@@ -661,18 +673,18 @@ static PyObject *deal(PyObject *module, Args args, Py_ssize_t count)
         fits = dest[i] >= 0 && dest[i] < p && ++counts[dest[i]];
     PyErr_Clear(); /* no buffer */
     for (Py_ssize_t k = 0; fits > 0 && k < p; k++) {
-        PyObject *key = PyLong_FromSsize_t(k), *text = key ? PyDict_GetItemWithError(args[0], key) : NULL; /* borrowed */
-        if (counts[k] && !text && (text = PyByteArray_FromObject(args[3])) && !PyDict_SetItem(args[0], key, text))
+        if (!counts[k])
+            continue;
+        PyObject *key = PyLong_FromSsize_t(k), *text = key ? PyDict_GetItemWithError(args[0], key) : NULL;
+        if (!text && (text = PyByteArray_FromObject(args[3])) && !PyDict_SetItem(args[0], key, text))
             Py_DECREF(text);
         Py_XDECREF(key);
         Py_ssize_t used = text ? PyByteArray_GET_SIZE(text) : 0;
-        if (counts[k] && (!text || PyByteArray_Resize(text, used + counts[k] * size)))
-            fits = -1;
-        else if (counts[k]) {
-            header_of(text)[1] += counts[k] * words;
-            header_of(text)[4] += counts[k];
-            ends[k] = PyByteArray_AS_STRING(text) + used;
-        }
+        if ((fits = text && !PyByteArray_Resize(text, used + counts[k] * size) ? 1 : -1) < 0)
+            break;
+        header_of(text)[1] += counts[k] * words;
+        header_of(text)[4] += counts[k];
+        ends[k] = PyByteArray_AS_STRING(text) + used;
     }
     for (Py_ssize_t i = 0; fits > 0 && i < n; ends[dest[i++]] += size)
         if (size == 8)
@@ -699,21 +711,15 @@ static int meeting_init(Meeting *self, PyObject *args, PyObject *keywords)
     self->size = PyList_GET_SIZE(parts);
     self->own = own;
     self->number = number;
-    if (own < 0 || own >= self->size) {
-        PyErr_SetString(PyExc_IndexError, "Meeting: this processor is not among the parts");
-        return -1;
-    }
-    if (!(self->views = PyMem_Calloc(self->size, sizeof(Py_buffer)))) {
-        PyErr_NoMemory();
-        return -1;
-    }
+    if (own < 0 || own >= self->size)
+        return PyErr_SetString(PyExc_IndexError, "Meeting: this processor is not among the parts"), -1;
+    if (!(self->views = PyMem_Calloc(self->size, sizeof(Py_buffer))))
+        return PyErr_NoMemory(), -1;
     for (Py_ssize_t k = 0; k < self->size; k++) {
         if (PyObject_GetBuffer(PyList_GET_ITEM(parts, k), &self->views[k], k == own ? PyBUF_WRITABLE : PyBUF_SIMPLE))
             return -1;
-        if (self->views[k].len < self->areas[0] + AREA || self->views[k].len < self->areas[1] + AREA) {
-            PyErr_SetString(PyExc_ValueError, "Meeting: a part is smaller than its board");
-            return -1;
-        }
+        if (self->views[k].len < self->areas[0] + AREA || self->views[k].len < self->areas[1] + AREA)
+            return PyErr_SetString(PyExc_ValueError, "Meeting: a part is smaller than its board"), -1;
     }
     for (int i = 0; i < OBJECTS; i++)
         Py_XSETREF(self->objects[i], Py_NewRef(given[i]));
@@ -755,6 +761,7 @@ static PyMemberDef meeting_members[] = {
 static PyMethodDef meeting_methods[] = {
     {"meet", (PyCFunction)(void (*)(void))meet, METH_FASTCALL, NULL},
     {"show", (PyCFunction)(void (*)(void))show, METH_FASTCALL, NULL},
+    {"show_record", (PyCFunction)(void (*)(void))show_record, METH_FASTCALL, NULL},
     {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, NULL},
     {"post", (PyCFunction)(void (*)(void))post, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
@@ -762,16 +769,11 @@ static PyMethodDef meeting_methods[] = {
 
 static PyTypeObject meeting_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "pybsp._core.Meeting",
-    .tp_doc = "See pybsp/transport/meeting.py.",
-    .tp_basicsize = sizeof(Meeting),
+    .tp_doc = "See pybsp/transport/meeting.py.", .tp_basicsize = sizeof(Meeting),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .tp_new = PyType_GenericNew,
-    .tp_init = (initproc)meeting_init,
-    .tp_dealloc = (destructor)meeting_dealloc,
-    .tp_traverse = (traverseproc)meeting_traverse,
-    .tp_clear = (inquiry)meeting_clear,
-    .tp_methods = meeting_methods,
-    .tp_members = meeting_members,
+    .tp_new = PyType_GenericNew, .tp_init = (initproc)meeting_init, .tp_dealloc = (destructor)meeting_dealloc,
+    .tp_traverse = (traverseproc)meeting_traverse, .tp_clear = (inquiry)meeting_clear,
+    .tp_methods = meeting_methods, .tp_members = meeting_members,
 };
 
 /* -- the module ---------------------------------------------------------------------------------------------------- */
@@ -790,11 +792,8 @@ static struct PyModuleDef module = {
 PyMODINIT_FUNC PyInit__core(void)
 {
     name_tries = PyUnicode_InternFromString("tries");
-    if (!name_tries || PyType_Ready(&meeting_type) < 0 || PyType_Ready(&chunk_type) < 0)
-        return NULL;
-    PyObject *core = PyModule_Create(&module);
-    if (!core || PyModule_AddObjectRef(core, "Meeting", (PyObject *)&meeting_type) < 0 ||
-        PyModule_AddObjectRef(core, "Chunk", (PyObject *)&chunk_type) < 0)
-        return NULL;
-    return core;
+    int ready = name_tries && !PyType_Ready(&meeting_type) && !PyType_Ready(&chunk_type);
+    PyObject *core = ready ? PyModule_Create(&module) : NULL;
+    return core && !PyModule_AddObjectRef(core, "Meeting", (PyObject *)&meeting_type) &&
+           !PyModule_AddObjectRef(core, "Chunk", (PyObject *)&chunk_type) ? core : NULL;
 }

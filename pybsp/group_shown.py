@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .chunk import Counted, pack_counts
 from .group_rides import Numbering, group_signature
 from .rides import Supersteps
-from .shown import Begin, Counts, Shown
+from .short_records import Showable
+from .shown import Begin, Counts, Read, Shown
 from .transport import Arrival
 from .transport.media.near import Near
 from .ways import BY_RECORD
@@ -71,10 +72,23 @@ class GroupShown(Shown):
         self._calls.take_back()
         return calls.came(self._group, name, steps(), *self.taken())
 
-    def hear(self, name: str, label: float, signature: int, at: int, read: Callable[[int], tuple[Any, Counts]]) -> Any:
+    def hear(self, name: str, label: float, signature: int, at: int, read: Read) -> Any:
         found = super().hear(name, label, signature, at, read)
         self.end(name)
         return found
+
+    def show_record(
+        self,
+        name: str,
+        label: float,
+        signature: int,
+        counts: Counts,
+        value: Showable,
+        sources: tuple[int, ...],
+        read: Read | None = None,
+    ) -> Any:
+        # What reads all records of the board would find other groups' signatures.
+        return self._show_beside(name, label, signature, counts, value, read)
 
     def end(self, name: str) -> None:
         """This group is done, and has read its records, which are written over by its next call; others may go on."""

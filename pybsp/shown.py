@@ -20,6 +20,7 @@ from .chunk import Counted, clock, unpack_counts
 from .failures import note_label
 from .mail import Message, unpack
 from .rides import Letter, Ride, Stream, Supersteps, signature
+from .short_records import Showable, write_record
 from .transport import LETTERS, QUIET, RIDES, Arrival, Bytes, Parcel
 from .transport.arena import SMALLEST, SharedPool
 from .transport.media.near import Near
@@ -28,7 +29,6 @@ from .transport.wire import BY_MESSAGE
 from .ways import BY_COLLECTIVE, BY_NOTE, BY_RECORD
 
 if TYPE_CHECKING:
-    from .log import Log
     from .superstep import SuperstepEngine
 
 Result = TypeVar("Result")
@@ -44,7 +44,8 @@ Counts = bytes  # words out and in, messages out and in, as `chunk.pack_counts` 
 Turn = tuple[list[int], list[int], list[int], Counts]
 Came = tuple[Arrival, float, Counted]  # instead of a record: seconds of computing before it, what this processor sent
 Begin = Callable[[str, dict[str, str], int], int]
-Read = Callable[[int, int], tuple[Any, float]]  # of a processor's record, where it begins
+Read = Callable[[int], tuple[Any, Counts]]  # of the records at that place: see `Shown.hear`
+ReadOne = Callable[[int, int], tuple[Any, float]]  # of a processor's record, where it begins
 
 
 class Shown:
@@ -56,6 +57,7 @@ class Shown:
         places: where a record begins there, in bytes, by the parity of an exchange's number.
         most: bytes of a record.
         others: all but this processor.
+        log: the engine's: what is charged to `work` there is as by `BSP.work`.
         idle: the scheme of a call (collectives/small_climbs.py) for which this processor needs nobody, and keeps in
             step.
     """
@@ -74,7 +76,8 @@ class Shown:
         )
 
     def __init__(self, engine: SuperstepEngine, transport: Near) -> None:
-        self._engine, self._show, self._board = engine, transport.show, transport.board
+        self._engine, self._board, self._rides, self.log = engine, transport.board, engine.rides, engine.account.log
+        self._show, self._show_record = transport.show, transport.show_record
         self.parts, self.places, self.most = self._board.shown()
         self.words = [part.cast("q") for part in self.parts]
         self.mine, self.pid = self.parts[engine.pid], engine.pid
@@ -154,11 +157,6 @@ class Shown:
         return self._engine.rides.begin_shown
 
     @property
-    def log(self) -> Log:
-        """The engine's: what is charged to `work` there is as by `BSP.work`."""
-        return self._engine.account.log
-
-    @property
     def traced(self) -> bool:
         """Whether `trace` is to hear of all records."""
         return self._engine.tracer is not None
@@ -182,9 +180,9 @@ class Shown:
         engine = self._engine
         place = at >> 3
         try:
-            log = engine.account.log
+            log = self.log
             arrival: Arrival | None
-            if engine.rides.riding:
+            if self._rides.riding:
                 parcels, sent = engine.pack_rides()
                 log.entered = clock()
                 arrival = self._show(RIDES, parcels) or QUIET
@@ -201,7 +199,7 @@ class Shown:
             raise
         self._go_on(name, arrival, log.entered, sent, counts, self._differs(name, place, signature))
 
-    def hear(self, name: str, label: float, signature: int, at: int, read: Callable[[int], tuple[Any, Counts]]) -> Any:
+    def hear(self, name: str, label: float, signature: int, at: int, read: Read) -> Any:
         """`sync` of a processor that does not know whether the others show anything.
 
         Args:
@@ -212,22 +210,39 @@ class Shown:
             What was read, which is the computing of what follows, and may be views of records until the next sync;
             `NOT_SHOWN` where one does not show anything: then what came is `heard`, or `swap` goes on.
         """
-        engine = self._engine
-        log = engine.account.log
+        log = self.log
         try:
             arrival: Arrival | None
-            if engine.rides.riding:
-                parcels, sent = engine.pack_rides()
+            if self._rides.riding:
+                parcels, sent = self._engine.pack_rides()
                 log.entered = clock()
                 arrival = self._show(RIDES, parcels) or QUIET
             else:
                 log.entered, sent = clock(), NOTHING
                 arrival = self._show(RIDES)
+        except BaseException as error:
+            self._leave(error, name)
+            raise
+        return self._hear(name, label, signature, at, read, arrival, sent)
+
+    def _hear(
+        self,
+        name: str,
+        label: float,
+        signature: int,
+        at: int,
+        read: Read,
+        arrival: Arrival | None,
+        sent: Counted,
+    ) -> Any:
+        """`hear`, when the exchange has ended."""
+        log = self.log
+        try:
             place = at >> 3
             for words in self._theirs:
                 if words[place] != signature:
                     if arrival is None:
-                        engine.agreement.differ(self._differs(name, place, signature))
+                        self._engine.agreement.differ(self._differs(name, place, signature))
                     self._came = arrival, log.entered - log.left, sent
                     return NOT_SHOWN
             leave = clock()  # reading is the computing of what follows, as in `sync`
@@ -240,6 +255,64 @@ class Shown:
             raise
         self._go_on(name, arrival, log.entered, sent, counts)
         return found
+
+    def show_record(
+        self,
+        name: str,
+        label: float,
+        signature: int,
+        counts: Counts,
+        value: Showable,
+        sources: tuple[int, ...],
+        read: Read | None = None,
+    ) -> Any:
+        """`sync`, or `hear`, of a processor whose record is written here: in half the time.
+
+        Args:
+            name, label, signature: as of `sync`.
+            counts: of this processor, if what it reads is what this finds.
+            value: what it shows.
+            sources: whose records are wanted.
+            read: as of `hear`, if this processor does not know whether the others show anything, or what.
+
+        Returns:
+            Of each source its number, or None if it shows the same bytes, where that is all of them. Else what `hear`
+            returns; without `read` None: the records are to be read, as after `sync`.
+        """
+        if self._rides.riding:
+            return self._show_beside(name, label, signature, counts, value, read)
+        log = self.log
+        try:
+            arrival = self._show_record(RIDES, log, label, counts, signature, value, sources)
+            if isinstance(arrival, list):
+                return arrival
+            at = self.places[self._board.number & 1]
+            if read is None:
+                differs = self._differs(name, at >> 3, signature)
+                if arrival is None:
+                    if differs:
+                        self._engine.agreement.differ(differs)
+                    log.note_row(label, clock(), counts)
+                    return None
+        except BaseException as error:
+            self._leave(error, name)
+            raise
+        if read is not None:
+            return self._hear(name, label, signature, at, read, arrival, NOTHING)
+        assert arrival is not None
+        self._go_on(name, arrival, log.entered, NOTHING, counts, differs)
+        return None
+
+    def _show_beside(
+        self, name: str, label: float, signature: int, counts: Counts, value: Showable, read: Read | None
+    ) -> Any:
+        """`show_record` where something goes beside it."""
+        at = self.places[self.parity()]
+        write_record(self.mine, at, signature, value)
+        if read is not None:
+            return self.hear(name, label, signature, at, read)
+        self.sync(name, label, signature, at, counts)
+        return None
 
     def heard(self, name: str, steps: Callable[[], Supersteps[Result]]) -> Result:
         """The call rides, and begins with what came instead of a record."""
@@ -256,7 +329,7 @@ class Shown:
         return came
 
     def swap(
-        self, name: str, signature: int, at: int, sent: tuple[int, int], expected: Sequence[int], read: Read
+        self, name: str, signature: int, at: int, sent: tuple[int, int], expected: Sequence[int], read: ReadOne
     ) -> list[Any]:
         """The end of a superstep in which this processor shows what it has, and some others send it (`trade`).
 
@@ -285,7 +358,7 @@ class Shown:
         at: int,
         sends: Sequence[tuple[int, Any]],
         expected: Sequence[int],
-        read: Read,
+        read: ReadOne,
     ) -> list[Any]:
         """End a superstep in which some have something for others, and this one sends it: a record has no room.
 
@@ -327,7 +400,7 @@ class Shown:
         seconds: float,
         sent: Counted,
         expected: Sequence[int],
-        read: Read,
+        read: ReadOne,
     ) -> list[Any]:
         """The end of `swap` and `trade` where some show and others send, something rides too, or calls differ."""
         engine = self._engine

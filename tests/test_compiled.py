@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pybsp import chunk, ways
+from pybsp import chunk, short_records, ways
 from pybsp.compiled import core
 from pybsp.transport import memory, wire
 from pybsp.transport.board import Board
@@ -31,6 +31,8 @@ BOARDS = """
 import random, sys, threading
 from hashlib import sha256
 from types import SimpleNamespace
+import numpy as np
+from pybsp.chunk import Chunk, pack_counts
 from pybsp.transport.board import Board
 from pybsp.transport.waiting import Waiter
 from pybsp.transport.wire import AREA, CONTEXTS, board_bytes
@@ -43,9 +45,21 @@ def exchange(size, seed):
         size=size, board=board_bytes(size), parts=parts, words=[part.cast("q") for part in parts], sync=None, pool=pool
     )
     boards = [Board(window, list(range(size)), own, 0, 0, None, Waiter("yield")) for own in range(size)]
-    for _ in range(30):
+    logs = [Chunk() for _ in range(size)]
+    for log in logs:
+        log.memory = bytearray(8 * 1024)
+    for _ in range(60):
         found = [None] * size
-        what = draw.choice(["meet", "show", "say", "say", "differ"])
+        what = draw.choice(["meet", "show", "record", "record", "say", "say", "differ"])
+        # What all show, each its own; and, one time in four, what one of them shows instead, and its signature.
+        same = [1.5, np.float64(-2.5), 1 - (1 << 63), None, b"12345678", b"12345678abcdefgh"]
+        shown = draw.choice([same[:3], same[3:4], same[4:5], same[5:]])
+        shown = [draw.choice(shown) for _ in range(size)]
+        signatures = [-(1 << 60)] * size
+        if draw.random() < 0.25:
+            odd = draw.randrange(size)
+            shown[odd], signatures[odd] = draw.choice(same), draw.choice([-(1 << 60), 7])
+        wanted = [tuple(k for k in range(size) if k != own and draw.random() < 0.7) for own in range(size)]
         kinds = [7 if what == "differ" and k else 1 for k in range(size)]
         texts = []
         for own in range(size):
@@ -60,6 +74,11 @@ def exchange(size, seed):
                 found[own] = board.meet(kinds[own])
             elif what == "show":
                 found[own] = board.show(1)
+            elif what == "record":
+                log, counts = logs[own], pack_counts(1, 2, 3, 4, own)
+                came = board.show_record(1, log, own, counts, signatures[own], shown[own], wanted[own])
+                kinds_in = [type(one).__name__ for one in came] if type(came) is list else None
+                found[own] = came, kinds_in, log.end, bytes(log.memory).count(counts)
             else:
                 posted = board.post(1, dict(texts[own]), None, []) is not None
                 late = [] if posted else board.enter(1, texts[own], [])
@@ -135,6 +154,10 @@ def test_it_knows_the_layout_of_a_board() -> None:
     found = {name: eval(value) for name, value in lines if name in known}
     assert {"STATUS_EPOCH_SHIFT", "AREA", "ALIGN", "NOTED", "NUMBER_KIND", "COLUMNS", "BY_MAIL"} <= set(found)
     assert found == {name: known[name] for name in found}
+    kinds = re.search(r"^enum {(.*)};", (ROOT / "pybsp" / "core.c").read_text(), re.M)
+    assert kinds is not None
+    names = [name.strip() for name in kinds[1].split(",")]
+    assert [getattr(short_records, name) for name in names] == [0, 1, 2, 3]
 
 
 class Chunk(chunk.Chunk):

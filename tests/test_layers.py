@@ -38,8 +38,8 @@ class Layer(NamedTuple):
 LAYERS = {
     "ground": Layer(
         "_version by_value chunk clocks compiled console convert decoding drawing dtypes errors failures files "
-        "finalizer layouts lazy leftovers managed mpiexec notebook places process settings shipping slurm supervise "
-        "versions ways",
+        "finalizer layouts lazy leftovers managed mpiexec notebook places process settings shipping short_records "
+        "slurm supervise versions ways",
         "",
     ),
     "machines": Layer("cost machine machine_parts machine_shown", "ground"),

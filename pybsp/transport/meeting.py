@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..chunk import NO_COUNTS, Chunk, Counted, clock
 from ..compiled import core
+from ..short_records import Showable, read_records, write_record
 from . import Section
 from .lending import Lent
 from .memory import ALIGN, Bytes
@@ -54,6 +55,7 @@ class Twin:
     _mine: memoryview
     _theirs: list[memoryview]
     _own_part: memoryview
+    _parts: list[memoryview]
     _own_slots: Sequence[memoryview]
     _areas: tuple[int, int]
     _free: int
@@ -143,6 +145,41 @@ class Twin:
         if alike and log is not None:
             log.note_row(label, clock(), counts)
         return alike
+
+    def show_record(
+        self,
+        kind: int,
+        log: Chunk,
+        label: float,
+        counts: bytes,
+        signature: int,
+        value: Showable,
+        sources: Sequence[int],
+    ) -> list[Any] | bool:
+        """`show` of a record, which is written here.
+
+        Args:
+            log, label, counts: as of `meet`.
+            signature: with which the record begins.
+            value: what it is.
+            sources: processors whose records are wanted.
+
+        Returns:
+            Of each its number, or, if this one shows bytes, None where they are the same; if they are so, and all
+            records have that signature, it is noted. Else whether all showed one.
+        """
+        # Where `_show` finds it: that area is free.
+        at = self._areas[self.number + 1 & 1]
+        write_record(self._own_part, at, signature, value)
+        log.entered = clock()
+        if not self._show(kind):
+            return False
+        leave = clock()  # reading is the computing of what follows
+        found = read_records(self._parts, at, signature, value, sources)
+        if found is None:
+            return True
+        log.note_row(label, leave, counts)
+        return found
 
     def _show(self, kind: int) -> bool:
         # The area is free, as in `enter`: all others have entered the last exchange, so none reads what was there.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ...chunk import NO_COUNTS, Chunk
+from ...short_records import Showable
 from .. import FREE, KIND, MAIL, QUIET, Arrival, Charge, Parcels, Section, new_tuple, wire
 from ..board import Board
 from ..delivery import NOT_JOINED
@@ -171,6 +172,31 @@ class Near(MPITransport):
             if self.board.show(kind, log, label, counts):
                 return None
             return self._receive(kind, None, _NONE)
+        except BaseException as error:
+            return self.left(error, kind)
+
+    def show_record(
+        self,
+        kind: int,
+        log: Chunk,
+        label: float,
+        counts: bytes,
+        signature: int,
+        value: Showable,
+        sources: tuple[int, ...],
+    ) -> list[Any] | Arrival | None:
+        """`show`, beside which nothing goes, of a record that is written here: see `Board.show_record`.
+
+        Returns:
+            What the sources show: it is noted then. Else, as of `show`, but that nothing is noted.
+        """
+        try:
+            if self._unfinished:
+                self._flight.see_off(1, self.waiter)
+            found = self.board.show_record(kind, log, label, counts, signature, value, sources)
+            if type(found) is list:
+                return found
+            return None if found else self._receive(kind, None, _NONE)
         except BaseException as error:
             return self.left(error, kind)
 

@@ -1,0 +1,78 @@
+"""Records that a processor shows to all others of a board (transport/meeting.py): numbers, and what begins others.
+
+A record lies at the beginning of an area: the signature of a call, what it is, and the data. Only its own processor
+writes it; whatever else primitives show is theirs (collectives/record_layouts.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any
+
+import numpy as np
+
+HEAD, FLOATS, INTS = Struct("=qq"), Struct("=qqd"), Struct("=qqq")
+_SIGNATURE = Struct("=q")
+NOTHING, FLOAT, FLOAT64, INT, INT64 = range(5)
+NUMBERS = frozenset({float, int, np.float64, np.int64})  # the types of numbers that have a layout
+INT_END = 1 << 63  # ints beyond have none
+# What `Twin.show_record` shows: a float, one of numpy's, an int of 64 bits; None: nothing; or bytes: what comes behind
+# the signature, and behind that the data, which is there already.
+Showable = float | np.float64 | int | bytes | None
+
+
+def write_record(part: memoryview, at: int, signature: int, value: Showable) -> None:
+    """Write what is shown, but the data behind bytes."""
+    if type(value) is bytes:
+        _SIGNATURE.pack_into(part, at, signature)
+        part[at + _SIGNATURE.size : at + _SIGNATURE.size + len(value)] = value
+    elif value is None:
+        HEAD.pack_into(part, at, signature, NOTHING)
+    else:
+        write_number(part, at, signature, value)
+
+
+def write_number(part: memoryview, at: int, signature: int, value: Any) -> bool:
+    """Write the record of a number that has a layout; whether it is one."""
+    kind = type(value)
+    if kind is float:
+        FLOATS.pack_into(part, at, signature, FLOAT, value)
+    elif kind is np.float64:
+        FLOATS.pack_into(part, at, signature, FLOAT64, value)
+    elif kind is int and -INT_END <= value < INT_END:
+        INTS.pack_into(part, at, signature, INT, value)
+    elif kind is np.int64:
+        INTS.pack_into(part, at, signature, INT64, int(value))
+    else:
+        return False
+    return True
+
+
+def read_records(
+    parts: Sequence[memoryview], at: int, signature: int, value: Showable, sources: Sequence[int]
+) -> list[Any] | None:
+    """Of each of these its number; if this processor shows bytes, None for each that shows the same ones.
+
+    None: one of them shows something else, or not all parts have a record with that signature there.
+    """
+    for part in parts:
+        if HEAD.unpack_from(part, at)[0] != signature:
+            return None
+    found: list[Any] = []
+    for source in sources:
+        if type(value) is bytes:
+            if parts[source][at + _SIGNATURE.size : at + _SIGNATURE.size + len(value)] != value:
+                return None
+            found.append(None)
+            continue
+        _, kind, number = FLOATS.unpack_from(parts[source], at)
+        if kind == FLOAT:
+            found.append(number)
+        elif kind == FLOAT64:
+            found.append(np.float64(number))
+        elif kind == INT:
+            found.append(INTS.unpack_from(parts[source], at)[2])
+        else:
+            return None
+    return found
