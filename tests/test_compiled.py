@@ -32,6 +32,7 @@ import random, sys, threading
 from hashlib import sha256
 from types import SimpleNamespace
 import numpy as np
+import pybsp.mail  # tells the core what numpy's float is
 from pybsp.chunk import Chunk, pack_counts
 from pybsp.transport.board import Board
 from pybsp.transport.waiting import Waiter
