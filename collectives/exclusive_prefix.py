@@ -17,7 +17,7 @@ from ..short_records import NUMBERS
 from . import prefix_trees, tree
 from .blocks import Ints
 from .counted.prefix_trees import counted as counted_trees
-from .one_superstep import at_once, is_at_once
+from .one_superstep import Exchange, new_exchange
 from .plan import Plan, joined
 from .prefix_2d import climbed_before
 from .primitive import (
@@ -100,21 +100,27 @@ def cost(machine: Machine, words: float = 1, degree: int | None = None) -> Cost:
     return _trees(machine, words, fan_out("exclusive_prefix.cost", degree) or choose(machine, words))
 
 
+ABSENT: Any = object()
+
+
 class PreparedPrefix(NamedTuple):
     """What a plain call is made of that depends on its arguments alone; `first`: what processor 0 gets, or None."""
 
-    agreed: dict[str, Any]
-    plan: Plan
+    exchange: Exchange
     words: int
     first: Any
 
 
-def _prepare(bsp: BSP, value: Any, op: Operator, degree: int | None) -> PreparedPrefix:
+def _prepare(bsp: BSP, value: Any, op: Operator, degree: int | None) -> PreparedPrefix | None:
+    """None: it is not one superstep."""
     given = fan_out("exclusive_prefix", degree)
     name = check_operator("exclusive_prefix", op)
     kind, words = descriptor(value)
     scheme = plan(bsp.p, given or choose(bsp.machine, words))
-    return PreparedPrefix({"value": kind, "op": name, "degree": given}, scheme, words, _identity(op, value))
+    if len(scheme) != 1:
+        return None
+    agreed = {"value": kind, "op": name, "degree": given}
+    return PreparedPrefix(new_exchange(bsp, "exclusive_prefix", agreed, scheme), words, _identity(op, value))
 
 
 def _small(
@@ -123,33 +129,42 @@ def _small(
     name, pid = "exclusive_prefix", bsp.pid
     if degree is not None and type(degree) is not int:
         degree = fan_out(name, degree)  # 2.0 is no degree, and would be found as 2
-    if is_array(value):
-        key: Any = (name, op, degree, value.dtype, value.shape)
-    elif type(value) in NUMBERS or is_number(value):
-        key = (name, op, degree, type(value))
+    kind = type(value)
+    if kind in NUMBERS:
+        key: Any = (name, op, degree, kind)
+    elif is_array(value):
+        key = (name, op, degree, value.dtype, value.shape)
+    elif is_number(value):
+        key = (name, op, degree, kind)
     else:
         return NOT_SMALL
     try:
-        found: PreparedPrefix | None = bsp.prepared.get(key)
+        found: PreparedPrefix | None = bsp.prepared.get(key, ABSENT)
     except TypeError:  # an op, or a wrong argument, that cannot be hashed
         return NOT_SMALL
-    if found is None:
+    if found is ABSENT:
         found = remember(bsp, key, _prepare(bsp, value, op, degree))
-    if not is_at_once(bsp, found.plan):
+    if found is None:
         return NOT_SMALL
-    checked_out(name, out)
+    if out is not None:
+        checked_out(name, out)
     before: Any = None
     if pid == 0:
         before = found.first if initial is None else taken(initial, name, "initial")
-    came = at_once(bsp, name, found.agreed, found.plan, value)
+    came = found.exchange(value)
+    if came is NOT_SMALL:
+        return came
     if came:
-        before = came[0] if len(came) == 1 else applied(name, pid, reduce, op, came)
-        bsp.work((len(came) - 1) * found.words)
-        if type(value) is np.ndarray and isinstance(before, np.generic):
+        before = came[0]
+        if len(came) > 1:
+            before = applied(name, pid, reduce, op, came)
+            bsp.work((len(came) - 1) * found.words)
+        if kind is np.ndarray and isinstance(before, np.generic):
             before = np.array(before)  # numpy's operators make numbers of arrays without axes
     if isinstance(before, np.ndarray) and (before is found.first or not before.flags.owndata):
         before = before.copy()
-    return placed(name, alone(op, before), out)
+    before = alone(op, before)
+    return before if out is None else placed(name, before, out)
 
 
 @primitive(cost, plan, _small)

@@ -37,12 +37,17 @@ def cost(machine: Machine, counts: ArrayLike = 1, words: float = 1, root: int = 
 
 def _small(bsp: BSP, array: Any, root: int = 0, *, out: NDArray[Any] | None = None) -> Any:
     name = "gather_blocks"
-    root = processor(name, "root", root, bsp.p)
+    if type(root) is not int:
+        root = processor(name, "root", root, bsp.p)
     block = block_of(name, "array", array, objects=True)
-    if bsp.pid == root:
+    key = name, block.dtype, block.shape[1:], root
+    exchange = bsp.prepared.get(key)
+    if exchange is None:
+        root = processor(name, "root", root, bsp.p)
+        agreed = {"root": root, "array": row_kind(block)}
+        exchange = exchange_of_blocks(bsp, key, agreed, plan(bsp.p, root))
+    if out is not None and bsp.pid == root:
         checked_out(name, out)
-    key, agreed = (name, block.dtype, block.shape[1:], root), {"root": root, "array": row_kind(block)}
-    exchange = bsp.prepared.get(key) or exchange_of_blocks(bsp, key, agreed, plan(bsp.p, root))
     came = exchange(block)
     if came is NOT_SMALL:
         return came

@@ -68,7 +68,7 @@ def at_once(
     each: bool = False,
     argument: str | None = None,
 ) -> Any:
-    """`run` of a plain call where all processors meet on one board, in a third of the time: see `exchange_of`.
+    """`run` of a plain call where all processors meet on one board, in a third of the time: see `new_exchange`.
 
     Args:
         values: as of `Exchange`.
@@ -87,19 +87,25 @@ def exchange_of(
     each: bool = False,
     argument: str | None = None,
 ) -> Exchange:
+    """`new_exchange`, found in `bsp.prepared` by that key from now on."""
+    return remember(bsp, key, new_exchange(bsp, name, agreed, plan, each, argument))
+
+
+def new_exchange(
+    bsp: BSP, name: str, agreed: Mapping[str, Any], plan: Plan, each: bool = False, argument: str | None = None
+) -> Exchange:
     """Prepare `at_once`: everything but what is sent.
 
     What is short is shown, as in small_climbs.py; a processor that has more sends it.
 
     Args:
-        key: by which it is found in `bsp.prepared` from now on.
         agreed: the arguments that are equal on all processors.
         each: whether each destination gets a value of its own.
         argument: what the values are called, which are `packed`; None: they are as that makes them.
     """
     shown = bsp.shown
     if shown is None or not plan or shown.on_group or shown.traced:
-        return remember(bsp, key, _rides)
+        return _rides
     (step,) = plan
     dests, expected = [dest for dest, _, _ in step.sends(shown.pid)], sources(step.receives(shown.pid))
     first_ones = dests if each else dests[:1]  # where all get the same
@@ -118,7 +124,7 @@ def exchange_of(
             return NOT_SMALL
         return show(name, label, sign, payloads)
 
-    return remember(bsp, key, exchange)
+    return exchange
 
 
 def _rides(_: Any) -> Any:

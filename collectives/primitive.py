@@ -580,6 +580,8 @@ def taken(value: Any, name: str, argument: str = "value") -> Any:
 def alone(op: Operator, value: Any) -> Any:
     """A result that op has had no part in: under a ufunc a number of numpy's, as it is where op made it."""
     if isinstance(op, np.ufunc) and type(value) in PLAIN_NUMBERS:
+        if type(value) is float:
+            return np.float64(value)
         number: Any = np.asarray(value)[()]
         return number if isinstance(number, np.generic) else value  # an int of more than 64 bits stays
     return value

@@ -343,9 +343,12 @@ def climb(
         degree = of_python(degree)
     if shown is None or (degree is not None and type(degree) is not int):
         return NOT_SMALL
-    if has_record(value):
-        key: Any = (name, op, order, degree, root, value.dtype, value.shape)
-    elif type(value) in NUMBERS or is_number(value):
+    kind = type(value)
+    if kind in NUMBERS:  # most numbers are
+        key: Any = (name, op, order, degree, root)
+    elif has_record(value):
+        key = (name, op, order, degree, root, value.dtype, value.shape)
+    elif is_number(value):
         key = (name, op, order, degree, root)
     else:
         key = (name, op, order, degree, root, descriptor(value).kind)
@@ -362,7 +365,7 @@ def climb(
         result = found(value, out)
         return result if result is NOT_SMALL else placed(name, result, out)
     result = found(value)
-    return result.copy() if result is value and type(value) is np.ndarray else result
+    return result.copy() if result is value and kind is np.ndarray else result
 
 
 def has_record(value: Any) -> bool:

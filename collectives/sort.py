@@ -7,12 +7,16 @@
 
 All-gather is bitonic sort with all stages melted: s = ceil(log2 p). A stage alone would send the whole of a group's
 keys to its first level's comparators too; melted they travel once, and no superstep is left between them.
+
+What costs least depends on the largest block, so all learn how large blocks are before. A block that is short (`short`)
+goes to all in that superstep, instead of its size: where all of them are, that is the all-gather.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import lru_cache
-from struct import Struct
+from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,17 +26,18 @@ from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..errors import UsageError
 from ..rides import Supersteps
+from ..short_records import INT_END
 from . import tree
 from .algorithms import named
 from .allgather import plan as plan_allgather
 from .allreduce import allreduce
 from .allreduce import choose as choose_allreduce
-from .allreduce import trees as plan_allreduce
+from .allreduce import supersteps as supersteps_of_allreduce
 from .bitonic_network import gathering, melted, schedule
 from .bitonic_sort import extremes, local_work, plan_returned, returned, supersteps
 from .bitonic_sort import run as run_bitonic
 from .counted.bitonic_sort import equal, last_work, network
-from .one_superstep import at_once, is_at_once
+from .one_superstep import Exchange, is_at_once, new_exchange
 from .plan import Plan, Step, joined
 from .prefix import choose as choose_prefix
 from .prefix import plan as plan_prefix
@@ -47,8 +52,7 @@ from .sample_sort import run as run_sample
 from .sample_sort import table
 
 Counts = NDArray[np.int64]
-_INT_END = 1 << 63
-_SIZES = Struct("=2q")  # a block's, and its negative: of both the largest one counts
+SHORT = 1 << 20  # keys of a short block, at most, whatever it costs
 ALGORITHMS = ("allgather", "bitonic", "sample")
 
 
@@ -138,6 +142,42 @@ def choose(machine: Machine, n: int, widths: Widths, lone: bool, even: bool, alg
     return min(ways, key=lambda way: _cost(machine, sizes, widths, even, way).seconds)
 
 
+@lru_cache(maxsize=1024)
+def short(machine: Machine, row: int) -> int:
+    """Keys of a short block, at most, where a key and what travels with it has so many bytes; -1: there are none.
+
+    As many as go to all, and are merged, at no more than it costs to learn sizes and another superstep of any kind.
+    Where one block is longer, what the others have sent in vain costs no more than about a superstep.
+    """
+    p = machine.p
+    if p == 1 or supersteps_of_allreduce(p, choose_allreduce(machine, 2)) > 1:
+        return -1
+    limit = (allreduce.cost(machine, 2) + Cost(machine, [Superstep(0, 0, 0, 0)])).seconds
+
+    def is_long(n: int) -> bool:
+        sizes = np.full(p, n)
+        return (_learning(machine, sizes, row, n) + _merged(machine, sizes)).seconds > limit
+
+    most = 1
+    while most < SHORT and not is_long(most):
+        most *= 2
+    return bisect_left(range(most), True, key=is_long) - 1
+
+
+def _learning(machine: Machine, sizes: Counts, row: int, most: int) -> Cost:
+    """The superstep in which blocks of at most so many keys go to all, and of others their sizes."""
+    p, are_short = machine.p, sizes <= most
+    words = np.where(are_short, -(-sizes * row // 8), 1)
+    total = int(words.sum())
+    step = Superstep(int(words.max()) * (p - 1), total - int(words.min()), p - 1, total * (p - 1), 0.0, p - 1)
+    return Cost(machine, (), local_work(int(sizes[are_short].max(initial=0)))) + Cost(machine, [step])
+
+
+def _merged(machine: Machine, sizes: Counts) -> Cost:
+    """Merging the blocks of all, on all."""
+    return Cost(machine, (), int(sizes.sum()) * tree.height(machine.p, 2))
+
+
 def _cost(machine: Machine, sizes: Counts, widths: Widths, even: bool, way: Way, moved: Counts | None = None) -> Cost:
     """What a way costs; where sizes are equal but need not be (even is false), at most."""
     p, n = machine.p, int(sizes.max())
@@ -149,7 +189,7 @@ def _cost(machine: Machine, sizes: Counts, widths: Widths, even: bool, way: Way,
         total = int(words.sum())
         out, into = int(words.max()) * (p - 1), total - int(words.min())
         step = Superstep(out, into, p - 1, total * (p - 1), 0.0, p - 1)
-        return local + Cost(machine, [step] * (p > 1), int(sizes.sum()) * tree.height(p, 2))
+        return local + Cost(machine, [step] * (p > 1)) + _merged(machine, sizes)
     unequal = int(sizes.min()) < n
     find = network(p, way.levels, sizes, widths.row, way.first) if unequal else None
     steps = find or equal(p, way.levels, n, widths.row, way.first)
@@ -219,6 +259,11 @@ def cost(
     n, lone = int(sizes.max()), counts is None
     even = int(sizes.min()) == n
     agreeing = Cost(machine) if lone or requested in ("allgather", "sample") else allreduce.cost(machine, 2)
+    most = short(machine, widths.row) if requested is None and not lone else -1
+    if most >= 0:
+        agreeing = _learning(machine, sizes, widths.row, most)
+        if n <= most:
+            return agreeing + _merged(machine, sizes)
     if not n and requested not in ("allgather", "sample"):
         return agreeing
     way = choose(machine, n, widths, lone, even, requested)
@@ -231,65 +276,71 @@ def cost(
 
 def _small(bsp: BSP, keys: Any, values: Any = None, stable: bool = False, algorithm: str | None = None) -> Any:
     """Keys without values, where an all-gather of them is the cheapest."""
-    if values is not None or algorithm is not None or not is_at_once(bsp, plan_allgather(bsp.p)):
+    if values is not None or algorithm is not None or (stable is not False and flag("sort", "stable", stable)):
         return NOT_SMALL
-    if stable is not False and flag("sort", "stable", stable):
-        return NOT_SMALL
-    if type(keys) is np.ndarray and keys.ndim == 1 and keys.dtype.kind in "biufc":
-        return _small_blocks(bsp, keys)
-    if type(keys) is float or (type(keys) is int and -_INT_END <= keys < _INT_END):
+    if type(keys) is float or (type(keys) is int and -INT_END <= keys < INT_END):
         return _small_numbers(bsp, keys)
+    if type(keys) is np.ndarray and keys.ndim == 1 and keys.dtype.kind in "biufc":
+        return _small_blocks(bsp, keys) if is_at_once(bsp, plan_allgather(bsp.p)) else NOT_SMALL
     return NOT_SMALL
 
 
 def _small_numbers(bsp: BSP, key: float) -> Any:
     kind = type(key)
     remembered = ("sort", kind)
-    found: tuple[dict[str, Any], Way] | None = bsp.prepared.get(remembered)
+    found: tuple[Exchange, int] | None = bsp.prepared.get(remembered)
     if found is None:
-        way = choose(bsp.machine, 1, Widths(8, None, 0), True, True)
-        found = remember(bsp, remembered, (_agreed(f"one {kind.__name__}"), way))
-    agreed, way = found
-    if not _all_to_all(way, bsp.p):
-        return NOT_SMALL
-    keys = at_once(bsp, "sort", agreed, plan_allgather(bsp.p), key)
+        way, p = choose(bsp.machine, 1, Widths(8, None, 0), True, True), bsp.p
+        if not _all_to_all(way, p):
+            return NOT_SMALL
+        exchange = new_exchange(bsp, "sort", _agreed(f"one {kind.__name__}"), plan_allgather(p))
+        found = remember(bsp, remembered, (exchange, _merging(way, p, p)))
+    exchange, flops = found
+    keys = exchange(key)
+    if keys is NOT_SMALL:
+        return keys
     keys.insert(bsp.pid, key)
-    bsp.work(_merging(way, bsp.p, bsp.p))
-    if any(each != each for each in keys):
+    bsp.work(flops)
+    if kind is float and isnan(sum(keys)) and any(map(isnan, keys)):
         return np.sort(np.array(keys), kind="stable")[bsp.pid].item()
-    return sorted(keys)[bsp.pid]
+    keys.sort()
+    return keys[bsp.pid]
 
 
 def _small_blocks(bsp: BSP, keys: NDArray[Any]) -> Any:
     p, pid, machine, n = bsp.p, bsp.pid, bsp.machine, keys.size
     dtype = keys.dtype
     remembered = ("sort", dtype)
-    agreed: dict[str, Any] | None = bsp.prepared.get(remembered)
-    if agreed is None:
-        how, degree = choose_allreduce(machine, 2)
-        if how != "trees" or len(plan_allreduce(p, degree)) != 1:
+    found: tuple[dict[str, Any], int, Exchange] | None = bsp.prepared.get(remembered)
+    if found is None:
+        agreed, longest = _agreed(f"array of {dtype}"), short(machine, dtype.itemsize)
+        if longest < 0:
             return NOT_SMALL
-        agreed = remember(bsp, remembered, _agreed(f"array of {dtype}"))
-    # 1. The largest and the smallest block, as `run` has it.
-    mine = _SIZES.pack(n, -n)
-    came = at_once(bsp, "sort", agreed, plan_allgather(p), mine)
-    sizes = [n, *(_SIZES.unpack(one)[0] for one in came)]
-    bsp.work(2 * (p - 1))
-    most, least = max(sizes), min(sizes)
-    if not most:
-        return keys.copy()
-    chosen = ("sort", dtype, most, least == most)
-    way: Way | None = bsp.prepared.get(chosen)
-    if way is None:
-        way = choose(machine, most, Widths(dtype.itemsize, None, 0), False, least == most)
-        remember(bsp, chosen, way)
-    if not _all_to_all(way, p) or (way.algorithm == "bitonic" and least < most):
-        return bsp.carry_out("sort", _chosen(bsp, keys, agreed, way, most, least))
-    # 2. All get the blocks of all, and merge them; the part of this processor's ranks is its own.
-    bsp.work(local_work(n))
-    block = np.sort(keys)
-    blocks = at_once(bsp, "sort", agreed, plan_allgather(p), block)
-    begin = sum(len(one) for one in blocks[:pid])
+        exchange = new_exchange(bsp, "sort", agreed, plan_allgather(p))
+        found = remember(bsp, remembered, (agreed, longest, exchange))
+    agreed, longest, exchange = found
+    # 1. As in `run`: a short block goes to all, of another one its size.
+    block: NDArray[Any] | None = None
+    if n <= longest:
+        bsp.work(local_work(n))
+        block = np.sort(keys) if n > 1 else keys
+    blocks = exchange(n if block is None else block)
+    way = Way("allgather")
+    if block is None or int in map(type, blocks):
+        sizes = [n, *(one if type(one) is int else len(one) for one in blocks)]
+        most, least = max(sizes), min(sizes)
+        chosen = ("sort", dtype, most, least == most)
+        way = bsp.prepared.get(chosen) or remember(
+            bsp, chosen, choose(machine, most, Widths(dtype.itemsize, None, 0), False, least == most)
+        )
+        if not _all_to_all(way, p) or (way.algorithm == "bitonic" and least < most):
+            return bsp.carry_out("sort", _chosen(bsp, keys, agreed, way, most, least))
+        # 2. The blocks of all go to all.
+        bsp.work(local_work(n))
+        block = np.sort(keys)
+        blocks = exchange(block)
+    # 3. All merge them; the part of this processor's ranks is its own.
+    begin = sum(map(len, blocks[:pid]))
     blocks.insert(pid, block)
     merged = np.concatenate(blocks, dtype=dtype)
     merged.sort(kind="stable")  # which merges runs
@@ -350,9 +401,11 @@ def sort(
 
     BSP cost: "allgather": a superstep with h = (p-1) * words of a block. "bitonic": one with h = (2^s - 1) * words,
     and ceil(t / levels) for each merge stage t > s, with h <= (2^levels - 1) * words; s and levels are the cheapest.
-    "sample": the two of `sample_sort`, a `prefix`, and one that brings each processor as many keys as it had. For
-    arrays an `allreduce` of 2 words before, unless "allgather" or "sample" is asked for; where sizes differ, after
-    "bitonic" a `prefix` and two supersteps. `sort.cost` has it exactly.
+    "sample": the two of `sample_sort`, a `prefix`, and one that brings each processor as many keys as it had. Where it
+    is chosen for arrays, or "bitonic" is asked for, all learn before how large blocks are: an `allreduce` of 2 words;
+    where that is one superstep, and none is asked for, one in which short blocks go to all instead of their sizes, and
+    the only one if all are short. Where sizes differ, after "bitonic" a `prefix` and two supersteps. `sort.cost` has it
+    exactly.
 
     Source: *Communication primitives for BSP computers*, section 4; the first stages in one superstep are derived.
 
@@ -380,13 +433,20 @@ def run(call: Call, keyed: KeyedRows, stable: bool, requested: str | None) -> Su
         return (yield from _by_allgather(call, keyed, _sorted_here(call, keyed)))
     if requested == "sample":
         return (yield from _by_sampling(call, keyed, stable))
-    # All learn the largest and the smallest block, by which they choose.
-    most, least = (1, 1) if keyed.lone else (yield from extremes(call, rows.size))
-    if not most:
-        return rows
     dtypes = rows.dtype
     value = dtypes["value"].itemsize if keyed.value is not None else None
     widths = Widths(dtypes["key"].itemsize, value, 8 * stable)
+    # All learn the largest and the smallest block, by which they choose.
+    longest = short(bsp.machine, widths.row) if requested is None and not keyed.lone else -1
+    if longest >= 0:
+        found = yield from _learned(call, keyed, longest)
+        if not isinstance(found, tuple):
+            return found
+        most, least = found
+    else:
+        most, least = (1, 1) if keyed.lone else (yield from extremes(call, rows.size))
+    if not most:
+        return rows
     way = choose(bsp.machine, most, widths, keyed.lone, least == most, requested)
     return (yield from _by(call, keyed, stable, way, most, least))
 
@@ -412,20 +472,40 @@ def _sorted_here(call: Call, keyed: KeyedRows) -> Rows:
     return keyed.rows if keyed.lone else keyed.in_order(keyed.rows)
 
 
+def _learned(call: Call, keyed: KeyedRows, longest: int) -> Supersteps[Rows | tuple[int, int]]:
+    """Its part, where no block has more than so many rows; else the largest and the smallest block of all."""
+    n = keyed.rows.size
+    rows = _sorted_here(call, keyed) if n <= longest else None
+    if rows is not None:
+        call.follows()  # it is over after this superstep, unless another block is longer
+    # 1. A short block goes to all others, of another one its size.
+    found = yield from _all_of(call, n if rows is None else packed(rows, call.name, "keys"))
+    if rows is not None and int not in map(type, found):
+        return _part(call, keyed, rows, found)
+    sizes = [n, *(one if type(one) is int else len(one) for one in found)]
+    return max(sizes), min(sizes)
+
+
 def _by_allgather(call: Call, keyed: KeyedRows, rows: Rows) -> Supersteps[Rows]:
     """All get the blocks of all, and merge them."""
-    p, pid = call.bsp.p, call.bsp.pid
-    if p == 1:
+    if call.bsp.p == 1:
         return rows
     # 1. The block goes to all others.
     call.ends(1)
-    others = [other for other in range(p) if other != pid]
-    payload = packed(rows, call.name, "keys")
-    for other in others:
-        call.send(other, payload)
+    return _part(call, keyed, rows, (yield from _all_of(call, packed(rows, call.name, "keys"))))
+
+
+def _all_of(call: Call, payload: Any) -> Supersteps[list[Any]]:
+    """What all others have, by pid."""
+    others = [other for other in range(call.bsp.p) if other != call.bsp.pid]
+    call.send_all(others, payload)
     letters = yield from call.sync(others)
-    blocks = [unpacked(letter.payload) for letter in letters]
-    # 2. Those of this processor's ranks are its part.
+    return [unpacked(letter.payload) for letter in letters]
+
+
+def _part(call: Call, keyed: KeyedRows, rows: Rows, blocks: list[Rows]) -> Rows:
+    """Of the blocks of all, here those of the others, the keys of this processor's ranks."""
+    p, pid = call.bsp.p, call.bsp.pid
     begin = sum(len(block) for block in blocks[:pid])
     blocks.insert(pid, rows)
     merged = keyed.in_order(joined_rows(blocks), runs=True)

@@ -38,7 +38,8 @@ def _small(bsp: BSP, array: Any, counts: ArrayLike | None = None, *, out: NDArra
     name = "total_exchange_blocks"
     block = block_of(name, "array", array, objects=True)
     blocks = cut(name, block, counts, bsp.p)
-    checked_out(name, out)
+    if out is not None:
+        checked_out(name, out)
     key = name, block.dtype, block.shape[1:]
     exchange = bsp.prepared.get(key) or exchange_of_blocks(bsp, key, {"array": row_kind(block)}, plan(bsp.p), each=True)
     came = exchange(blocks)

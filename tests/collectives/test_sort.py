@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,13 @@ import pytest
 
 import pybsp
 from pybsp import BSPMachine, Cost
-from pybsp.collectives import bitonic_sort, sort
+from pybsp.collectives import allreduce, bitonic_sort, sort
 from pybsp.collectives.counted.bitonic_sort import equal, last_work, network
 
 from ..costs import assert_ledger_is, charged, machine
 from ..tiers import some_of
+
+short = import_module("pybsp.collectives.sort").short  # the package has the function by that name
 
 PS = (1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 24)
 
@@ -51,11 +54,12 @@ def test_blocks_cost_what_cost_says(which: int) -> None:
             keys = random.permutation(int(counts.sum())).astype("i4")
             blocks = np.split(keys, np.cumsum(counts)[:-1])
 
-            def main(bsp: pybsp.BSP, algorithm: str, blocks: list[Any], stable: bool) -> Any:
+            def main(bsp: pybsp.BSP, algorithm: str | None, blocks: list[Any], stable: bool) -> Any:
                 block = blocks[bsp.pid]
                 return sort(bsp, block, values=np.stack([block, block], 1), stable=stable, algorithm=algorithm)[0]
 
-            for algorithm, stable in (("allgather", False), ("bitonic", True), ("bitonic", False)):
+            ways = [("allgather", False), ("bitonic", True), ("bitonic", False), (None, False)]
+            for algorithm, stable in ways[: 4 if p <= 5 else 3]:  # of more None may be "sample", whose cost is a bound
                 cost = sort.cost(on, 0.5, counts, algorithm, 1, stable)
                 parts = assert_ledger_is(cost, main, algorithm, blocks, stable, p=p, machine=on)
                 assert [len(part) for part in parts] == counts.tolist()
@@ -89,11 +93,16 @@ def test_what_is_chosen_is_what_costs_least() -> None:
     for p in (1, 2, 3, 5, 8, 16):
         for which in range(3):
             on = machine(p, which)
+            learning = [pybsp.Superstep(p - 1, p - 1, p - 1, p * (p - 1), 0.0, p - 1)]  # a word from each to each
             for n in (1, 4, 1000):
                 costs = {how: sort.cost(on, 1, n, how).seconds for how in ("allgather", "bitonic", "sample")}
-                agreeing = sort.cost(on, 1, 0).seconds
-                costs["bitonic"] -= agreeing
-                assert sort.cost(on, 1, n).seconds - agreeing == pytest.approx(min(costs.values()), rel=1e-9)
+                costs["bitonic"] -= allreduce.cost(on, 2).seconds
+                found, longest = sort.cost(on, 1, n).seconds, short(on, 8)
+                if n <= longest:
+                    assert found == costs["allgather"] <= allreduce.cost(on, 2).seconds + min(costs.values())
+                else:
+                    agreeing = allreduce.cost(on, 2) if longest < 0 else Cost(on, learning)
+                    assert found - agreeing.seconds == pytest.approx(min(costs.values()), rel=1e-9)
 
                 def main(bsp: pybsp.BSP, n: int) -> None:
                     sort(bsp, np.arange(n) * bsp.p + bsp.p - bsp.pid)
@@ -106,6 +115,24 @@ def test_what_is_chosen_is_what_costs_least() -> None:
                 for levels in range(1, 5):
                     one = Cost(on, equal(p, levels, 1, 8, first), last_work(p, levels, 1, first))
                     assert alone <= one.seconds * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("p", [2, 3, 5])
+def test_short_blocks_are_sorted_in_the_superstep_in_which_sizes_are_learned(p: int) -> None:
+    on = machine(p, 2)
+    longest = short(on, 8)
+    assert 100 < longest < 1000
+
+    def main(bsp: pybsp.BSP, counts: list[int]) -> Any:
+        return sort(bsp, np.arange(float(counts[bsp.pid])) * -bsp.p - bsp.pid)
+
+    for counts in ([longest] * p, [longest, *[0] * (p - 1)], [longest + 1] * p, [longest + 1, *[longest] * (p - 1)]):
+        cost = sort.cost(on, 1, counts)
+        parts = assert_ledger_is(cost, main, counts, p=p, machine=on)
+        assert [len(part) for part in parts] == counts
+        keys = np.concatenate([np.arange(float(n)) * -p - pid for pid, n in enumerate(counts)])
+        assert np.concatenate(parts).tolist() == sorted(keys.tolist())
+        assert (cost.supersteps == 1) == (max(counts) == longest)
 
 
 def test_melted_first_stages_cost_up_to_six_times_less_than_bitonic_sort() -> None:

@@ -80,6 +80,10 @@ AT_ONCE: dict[str, Callable[[pybsp.BSP], tuple[Any, ...]]] = {
     "sort of blocks of several sizes": lambda bsp: (sort, np.arange(bsp.pid * 3)[::-1]),
     "sort of nothing": lambda bsp: (sort, np.zeros(0, np.int16)),
     "sort of long ones": lambda bsp: (sort, np.arange(LONG) * (bsp.pid + 3) % 1009),
+    "sort of short ones and a long one": lambda bsp: (
+        sort,
+        np.arange(LONG if bsp.pid == bsp.p - 1 else 5) * -7.0 % 1009,
+    ),
     "sort of many": lambda bsp: (sort, (np.arange(40000, dtype=np.int32) * (bsp.pid + 3) % 10007)[: 40000 - bsp.pid]),
 }
 
@@ -99,10 +103,38 @@ def test_what_is_shown_at_once_has_the_bits_and_the_ledger_of_what_rides(spmd: S
 
         primitive, *arguments = AT_ONCE[name](bsp)
         riding = once(lambda *given: primitive.start(*given).finish())
-        assert [once(primitive), once(primitive)] == [riding, riding]
+        # The third of arrays of one form finds all prepared.
+        assert [once(primitive) for _ in range(4)] == [riding] * 4
         return True
 
     assert spmd(main) == [True] * spmd.p
+
+
+FORMS = [np.full(3, 1.5), np.full((2, 2), 7), 0.25, np.full(3, 2.5, np.float32), "text", np.full(0, 1), np.int64(-1)]
+
+
+def test_what_all_show_may_change_its_form_and_differ(spmd: Spmd) -> None:
+    # Forms stay for some calls, in which what is needed for the next one is prepared; then all have others, or one has.
+    forms = [0, 0, 0, 0, 1, 1, 1, 0, 2, 0, 3, 3, 3, 5, 5, 5, 4, 5, 6, 1]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        for odd in range(-1, bsp.p):
+            for turn, form in enumerate(forms):
+                shown = [FORMS[form if pid != odd or turn % 3 else (form + turn) % 7] for pid in range(bsp.p)]
+                shown = [one + pid + turn if isinstance(one, np.ndarray) else one for pid, one in enumerate(shown)]
+                found = allgather(bsp, shown[bsp.pid])
+                assert repr(found) == repr(shown)
+                assert all(one.flags.writeable for one in found if isinstance(one, np.ndarray))
+                root = turn % bsp.p
+                assert repr(gather(bsp, shown[bsp.pid], root)) == repr(shown if bsp.pid == root else None)
+                assert repr(scatter(bsp, shown if bsp.pid == root else None, root)) == repr(shown[bsp.pid])
+                columns = [shown[(bsp.pid + dest) % bsp.p] for dest in range(bsp.p)]
+                assert repr(total_exchange(bsp, columns)) == repr(columns)
+        bsp.sync()
+        return [(row.h_out, row.h_in, row.messages, row.M) for row in bsp.ledger]
+
+    found = spmd(main)
+    assert found == pybsp.simulate(main, p=spmd.p).results
 
 
 def of(pid: int, turn: int) -> Any:

@@ -65,6 +65,7 @@ CALLS: dict[str, tuple[Any, Callable[[Machine], tuple[Any, ...]]]] = {
     ),
     "reduce_scatter": (collectives.reduce_scatter, lambda g: (np.arange(2 * g.p) + g.pid, np.add)),
     "sort": (collectives.sort, lambda g: (np.array([7 - g.pid, g.pid, 3]),)),
+    "sort of one that is longer": (collectives.sort, lambda g: (np.arange(3000 if g.pid else 2) * (g.pid - 5) % 1009,)),
     "sort by samples": (collectives.sort, lambda g: (np.arange(8) * (g.pid - 5), None, "sample")),
     "argsort": (collectives.argsort, lambda g: (np.array([7 - g.pid, g.pid]),)),
     "balanced_sort": (collectives.balanced_sort, lambda g: (np.arange(g.pid + 2)[::-1],)),
