@@ -53,17 +53,17 @@ AN_ARRAY = struct.pack("=q", ARRAY)
 
 
 def larger(a: float, b: float) -> float:
-    """What `np.maximum` makes of two floats: it knows of equal ones, which may be zeros of two signs, and of NaN."""
+    """What `np.maximum` makes of two floats: it knows of zeros of two signs, and of NaN."""
     if a > b:
         return a
-    return b if b > a else np.maximum(a, b)
+    return b if b > a or (a and a == b) else np.maximum(a, b)
 
 
 def smaller(a: float, b: float) -> float:
     """What `np.minimum` makes of two floats."""
     if a < b:
         return a
-    return b if b < a else np.minimum(a, b)
+    return b if b < a or (a and a == b) else np.minimum(a, b)
 
 
 # What numpy's operators do to two floats, or to two ints of Python, in a fifth of the time; where the sum is finite, or
