@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from .waiting import Waiter
     from .window import Window
 
-# Bytes of a piece, and of all that a pipe holds. Pieces of 64 KiB in rings of 512 KiB took twice as long: each processor
-# waits for the other in turns.
+# Bytes of a piece, and of all that a pipe holds. Pieces of 64 KiB in rings of 512 KiB took twice as long: in turns, the
+# processors waited for each other.
 PIECE, RING = 1 << 17, 1 << 20
 
 
