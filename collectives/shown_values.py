@@ -46,8 +46,8 @@ _UNFIT: _Form = (LONG, 0, None, 0, b"", None)
 class Alike(NamedTuple):
     """Arrays of one form, one for all destinations: how this processor shows its own, and finds those of the sources.
 
-    words, counts: of all messages, and of the superstep. text: what comes behind the signature. places, views: by
-    parity, of its array, and of those of the sources, which are read-only.
+    words, counts: of all messages that go out, and of the superstep. text: what comes behind the signature.
+    places, views: by parity, of its array, and of those of the sources, which are read-only.
     """
 
     dtype: np.dtype[Any]
@@ -147,21 +147,25 @@ class ShownValues:
             What the sources have, in order; arrays are read-only views, until the next sync.
         """
         value: Any = payloads[0] if payloads else None
-        kind, counts = type(value), self._of_numbers
+        kind, counts, shown, alike = type(value), self._of_numbers, self._shown, self._alike
         views: list[Array] | None = None
+        like: bytes | None = None
         if self._table:
             return self._show(name, label, sign, payloads)
-        if value is None or kind is float or kind is np.float64 or (kind is int and -INT_END <= value < INT_END):
+        if kind is float or kind is np.float64 or (kind is int and -INT_END <= value < INT_END):
             self.words = self._out
+        elif value is None:
+            self.words = 0.0
+            if alike is not None:
+                like, views, counts = alike.text, alike.views[shown.parity()], alike.counts
         else:
-            alike = self._alike
             if alike is None or kind is not np.ndarray or value.shape != alike.shape or value.dtype is not alike.dtype:
                 return self._show(name, label, sign, payloads)
-            which = self._shown.parity()
+            which = shown.parity()
             alike.places[which][...] = value
-            value, views, counts, self.words = alike.text, alike.views[which], alike.counts, alike.words
-        shown = self._shown
-        found = shown.show_record(name, label, sign, counts, value, self._wanted, self.read_all)
+            value = like = alike.text
+            views, counts, self.words = alike.views[which], alike.counts, alike.words
+        found = shown.show_record(name, label, sign, counts, value, self._wanted, self.read_all, like)
         if found is NOT_SHOWN:
             at = shown.places[1 - shown.parity()]
             return shown.swap(name, sign, at, (int(self.words), len(self._dests)), self._sources, self.read)
@@ -181,33 +185,34 @@ class ShownValues:
             return shown.trade(name, label, sign, at, sends, self._sources, self.read)
         self.words = words
         if not self._table and type(payloads[0]) is np.ndarray:
-            self._see(payloads[0], at)
+            self._see(payloads[0])
         found = shown.hear(name, label, sign, at, self.read_all)
         if found is NOT_SHOWN:
             return shown.swap(name, sign, at, (int(words), number), self._sources, self.read)
         came: list[Any] = found
         return came
 
-    def _see(self, array: Array, at: int) -> None:
-        """An array has been written there: if it is the second one in a row of its form, the next one may be too."""
+    def _see(self, array: Array) -> None:
+        """An array is shown: if it is the second one in a row of its form, the next one may be of that too."""
         dtype, shape = form = array.dtype, array.shape
         if form != self._last:
             self._last = form
             return
         if self._alike is not None and form == (self._alike.dtype, self._alike.shape):
             return  # another object for the same dtype
-        words, _, _, code, text, _ = self._written[dtype, shape, at]
+        text = describe(array)
         behind = [place + HEAD.size + len(text) for place in self._shown.places]
         views = [[np.ndarray(shape, dtype, self._parts[k], place) for k in self._sources] for place in behind]
         for view in (view for of_parity in views for view in of_parity):
             view.flags.writeable = False
+        words = (array.nbytes + 7) >> 3
         out, into = words * self._out, words * self._in
         self._alike = Alike(
             dtype,
             shape,
             out,
             pack_counts(out, into, self._out, self._in, BY_RECORD),
-            _WORD.pack(code) + text,
+            _WORD.pack(DESCRIBED | len(text) << KIND_BITS) + text,
             [np.ndarray(shape, dtype, self._mine, place) for place in behind],
             views,
         )
@@ -234,6 +239,15 @@ class ShownValues:
             value, of_value = self.read(source, at)
             words += of_value
             found.append(value)
+        if found and not (self._dests or self._table):
+            # Who shows nothing learns from those who do what may come next.
+            first = found[0]
+            if type(first) is np.ndarray and all(
+                type(one) is np.ndarray and one.shape == first.shape and one.dtype is first.dtype for one in found
+            ):
+                self._see(first)
+            else:
+                self._last = self._alike = None
         if self._counted != (self.words, words):
             self._counted = self.words, words
             self._counts = pack_counts(self.words, words, self._out, self._in, BY_RECORD)

@@ -218,7 +218,7 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, 
             records = views[parity()]
             if dests:
                 records[pid][...] = value
-            show_record(name, label, sign, counts, AN_ARRAY if dests else None, sources)
+            show_record(name, label, sign, counts, AN_ARRAY if dests else None, sources, None, AN_ARRAY)
             sign += OF_SUPERSTEP
             if plain and len(sources) == 1:
                 (other,) = sources
@@ -369,11 +369,9 @@ def climb(
     if shown is None or (degree is not None and type(degree) is not int):
         return NOT_SMALL
     kind = type(value)
-    if kind in NUMBERS:  # most numbers are
-        key: Any = (name, op, order, degree, root)
-    elif has_record(value):
-        key = (name, op, order, degree, root, value.dtype, value.shape)
-    elif is_number(value):
+    if kind is np.ndarray:
+        key: Any = (name, op, order, degree, root, value.dtype, value.shape)
+    elif kind in NUMBERS or is_number(value):
         key = (name, op, order, degree, root)
     else:
         key = (name, op, order, degree, root, descriptor(value).kind)

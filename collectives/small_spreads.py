@@ -48,6 +48,8 @@ class Piped(NamedTuple):
     dtype: np.dtype[Any]
 
 
+# Arrays of one form: what comes behind the signature of their records, where they lie, by parity, and what they count.
+Like = tuple[bytes, list[Array], Counts]
 Flat = Callable[[int, bool], bool]  # whether so many words go to all in one superstep, of an array or pickle or not
 
 
@@ -187,8 +189,9 @@ def spread_from(
     )
     part, unpack, of_number = shown.parts[root], FLOATS.unpack_from, pack_counts(0.0, 1.0, 0.0, 1.0, BY_RECORD)
     traced = shown.traced
-    # What lies behind a description, by its place, from the second time on.
-    descriptions: dict[tuple[int, bytes], tuple[Array, Counts] | None] = {}
+    # By the description of arrays, from the second time on; and the last one, as the next array may be like it.
+    likes: dict[bytes, Like | None] = {}
+    alike: Like | None = None
 
     def spread(_: Any, out: Array | None = None) -> Any:
         sign = begin(name, agreed, base)
@@ -196,16 +199,23 @@ def spread_from(
             return NOT_SMALL
         if traced:
             shown.trace(name, [], 0)
-        at = places[parity()]
-        PIPED_HEAD.pack_into(mine, at, sign, NOTHING, 0, 0)
-        found = show_record(name, label, sign, of_number, None, (root,), heard)
+        which = parity()
+        PIPED_HEAD.pack_into(mine, places[which], sign, NOTHING, 0, 0)
+        if alike is not None:
+            text, views, counts = alike
+            found = show_record(name, label, sign, counts, None, (root,), heard, text)
+            if found is not NOT_SHOWN and found[0] is None:
+                view = views[which]
+                return view.copy() if out is None else placed(name, view, out)
+        else:
+            found = show_record(name, label, sign, of_number, None, (root,), heard)
         if found is NOT_SHOWN:
             return shown.heard(name, steps)
         (found,) = found
         if type(found) is np.ndarray:
             return found.copy() if out is None else placed(name, found, out)
         if type(found) is Piped:
-            return piped(at + READY, found, out)
+            return piped(places[which] + READY, found, out)
         return found
 
     def piped(ready: int, found: Piped, out: Array | None) -> Array:
@@ -213,10 +223,23 @@ def spread_from(
         return array if out is None else placed(name, array, out)
 
     def heard(at: int) -> tuple[list[Any], Counts]:
+        nonlocal alike
+        alike = None
         found, counts = heard_one(at)
         return [found], counts
 
+    def described(text: bytes) -> Like:
+        shape, dtype = read_description(text)
+        views = [np.ndarray(shape, dtype, part, place + HEAD.size + len(text)) for place in places]
+        words = float((views[0].nbytes + 7) >> 3)
+        return (
+            _WORD.pack(DESCRIBED | len(text) << KIND_BITS) + text,
+            views,
+            pack_counts(0.0, words, 0.0, 1.0, BY_RECORD),
+        )
+
     def heard_one(at: int) -> tuple[Any, Counts]:
+        nonlocal alike
         _, code, number = unpack(part, at)
         if code == FLOAT:
             return number, of_number
@@ -229,18 +252,20 @@ def spread_from(
             return Piped(place, shape, dtype), pack_counts(0.0, words, 0.0, 1.0, BY_RECORD)
         if code & KIND_MASK == DESCRIBED:
             begin = at + HEAD.size
-            key = at, bytes(part[begin : begin + size])
-            found = descriptions.get(key)
+            text = bytes(part[begin : begin + size])
+            found = likes.get(text)
             if found is None:
-                known = key in descriptions
-                if len(descriptions) >= SHAPES:
-                    descriptions.clear()
-                record: Array = np.ndarray(*read_description(key[1]), part, begin + size)
-                words = float((record.nbytes + 7) >> 3)
-                found = record, pack_counts(0.0, words, 0.0, 1.0, BY_RECORD)
-                descriptions[key] = found if known else None
+                known = text in likes
+                if len(likes) >= SHAPES:
+                    likes.clear()
+                found = described(text)
+                likes[text] = found if known else None
+            else:
+                alike = found
+            _, views, counts = found
+            view = views[places.index(at)]
             # The record is written over: of a group's call perhaps before it returns.
-            return (found[0].copy(), found[1]) if shown.on_group else found
+            return view.copy() if shown.on_group else view, counts
         value = read(part, at)
         words = 1.0 if is_number(value) else float((size + 7) >> 3)
         return value, pack_counts(0.0, words, 0.0, 1.0, BY_RECORD)

@@ -300,15 +300,16 @@ static PyObject *noted(Meeting *self, Args args, Py_ssize_t count, int64_t flags
 static PyObject *meet(Meeting *self, Args args, Py_ssize_t n) { return noted(self, args, n, 0, "_meet", "_met"); }
 static PyObject *show(Meeting *self, Args args, Py_ssize_t n) { return noted(self, args, n, SHOWS, "_show", "_shown"); }
 
-/* show_record(kind, log, label, counts, signature, value, sources): see the twin's. Notes the row where it returns what
-   the sources show; else it is as `show`, of this record. */
+/* show_record(kind, log, label, counts, signature, value, like, sources, members): see the twin's. Notes the row where it
+   returns what the sources show; else it is as `show`, of this record. */
 static PyObject *show_record(Meeting *self, Args args, Py_ssize_t count)
 {
-    Chunk *log = count == 7 && COUNTED(args[3]) && PyTuple_CheckExact(args[6]) ? LOG(args[1]) : NULL;
-    EXPECT(log && PyLong_Check(args[0]), "a kind, a log, counts, a value and sources");
+    int tuples = count == 9 && COUNTED(args[3]) && PyTuple_CheckExact(args[7]) && PyTuple_CheckExact(args[8]);
+    Chunk *log = tuples ? LOG(args[1]) : NULL;
+    EXPECT(log && PyLong_Check(args[0]), "a kind, a log, counts, a value, what others are like, sources and members");
     Py_ssize_t at = self->areas[(self->number + 1) & 1];
     int64_t *record = word_of(self, self->own, at), sign = record[0] = PyLong_AsLongLong(args[4]);
-    PyObject *value = args[5];
+    PyObject *value = args[5], *like = args[6], *sources = args[7], *members = args[8];
     record[1] = PyFloat_CheckExact(value) ? FLOAT : PyFloat_Check(value) ? FLOAT64 : value == Py_None ? NOTHING : INT;
     if (PyFloat_Check(value))
         memcpy(record + 2, &((PyFloatObject *)value)->ob_fval, 8);
@@ -320,15 +321,15 @@ static PyObject *show_record(Meeting *self, Args args, Py_ssize_t count)
         return NULL;
     log->entered = now();
     PyObject *same = meet_as(self, args[0], SHOWS, "_show", "_shown");
-    PyObject *found = same == Py_True ? PyList_New(PyTuple_GET_SIZE(args[6])) : NULL;
+    PyObject *found = same == Py_True ? PyList_New(PyTuple_GET_SIZE(sources)) : NULL;
     double leave = now(); /* reading is the computing of what follows */
-    for (Py_ssize_t k = 0; found && k < self->size; k++)
-        if (*word_of(self, k, at) != sign)
+    for (Py_ssize_t i = 0; found && i < PyTuple_GET_SIZE(members); i++)
+        if (*word_of(self, PyLong_AsSsize_t(PyTuple_GET_ITEM(members, i)), at) != sign)
             Py_CLEAR(found);
-    for (Py_ssize_t i = 0; found && i < PyTuple_GET_SIZE(args[6]); i++) {
-        record = word_of(self, PyLong_AsSsize_t(PyTuple_GET_ITEM(args[6], i)), at);
-        int same_bytes = PyBytes_Check(value) && !memcmp(record + 1, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value));
-        PyObject *one = PyBytes_Check(value)   ? (same_bytes ? Py_NewRef(Py_None) : NULL)
+    for (Py_ssize_t i = 0; found && i < PyTuple_GET_SIZE(sources); i++) {
+        record = word_of(self, PyLong_AsSsize_t(PyTuple_GET_ITEM(sources, i)), at);
+        int alike = PyBytes_Check(like) && !memcmp(record + 1, PyBytes_AS_STRING(like), PyBytes_GET_SIZE(like));
+        PyObject *one = PyBytes_Check(like)    ? (alike ? Py_NewRef(Py_None) : NULL)
                         : record[1] == FLOAT   ? PyFloat_FromDouble(*(double *)(record + 2))
                         : record[1] == FLOAT64 ? PyObject_CallFunction(float64_type, "d", *(double *)(record + 2))
                         : record[1] == INT     ? PyLong_FromLongLong(record[2])

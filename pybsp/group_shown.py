@@ -37,6 +37,8 @@ class GroupShown(Shown):
         self.words = [self.words[pid] for pid in members]
         self.others = [number for number in range(len(members)) if number != self.pid]
         self._theirs = [self.words[number] for number in self.others]
+        self._members = tuple(members[number] for number in self.others)
+        self._pids: dict[tuple[int, ...], tuple[int, ...]] = {}  # of sources, which are the group's numbers
         self._calls = engine.rides.group_calls.on(members)
         self._more = False  # whether other groups go on after the superstep that has ended last
         if not self.others and not group.singles:
@@ -86,9 +88,15 @@ class GroupShown(Shown):
         value: Showable,
         sources: tuple[int, ...],
         read: Read | None = None,
+        like: bytes | None = None,
     ) -> Any:
-        # What reads all records of the board would find other groups' signatures.
-        return self._show_beside(name, label, signature, counts, value, read)
+        pids = self._pids.get(sources)
+        if pids is None:
+            pids = self._pids[sources] = tuple(self._group.members[source] for source in sources)
+        found = super().show_record(name, label, signature, counts, value, pids, read, like)
+        if read is not None:
+            self.end(name)
+        return found
 
     def end(self, name: str) -> None:
         """This group is done, and has read its records, which are written over by its next call; others may go on."""

@@ -50,19 +50,21 @@ def write_number(part: memoryview, at: int, signature: int, value: Any) -> bool:
 
 
 def read_records(
-    parts: Sequence[memoryview], at: int, signature: int, value: Showable, sources: Sequence[int]
+    parts: Sequence[memoryview],
+    at: int,
+    signature: int,
+    like: bytes | None,
+    sources: Sequence[int],
+    members: Sequence[int],
 ) -> list[Any] | None:
-    """Of each of these its number; if this processor shows bytes, None for each that shows the same ones.
-
-    None: one of them shows something else, or not all parts have a record with that signature there.
-    """
-    for part in parts:
-        if HEAD.unpack_from(part, at)[0] != signature:
+    """What the sources show, as of `Twin.show_record`; None: one shows something else, or a signature differs."""
+    for member in members:
+        if HEAD.unpack_from(parts[member], at)[0] != signature:
             return None
     found: list[Any] = []
     for source in sources:
-        if type(value) is bytes:
-            if parts[source][at + _SIGNATURE.size : at + _SIGNATURE.size + len(value)] != value:
+        if like is not None:
+            if parts[source][at + _SIGNATURE.size : at + _SIGNATURE.size + len(like)] != like:
                 return None
             found.append(None)
             continue

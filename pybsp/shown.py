@@ -83,6 +83,7 @@ class Shown:
         self.mine, self.pid = self.parts[engine.pid], engine.pid
         self.others = [pid for pid in range(engine.p) if pid != engine.pid]
         self._theirs = [self.words[pid] for pid in self.others]
+        self._members = tuple(self.others)  # of the board
         self._came: Came | None = None
         self.idle: list[Turn] = []
 
@@ -265,6 +266,7 @@ class Shown:
         value: Showable,
         sources: tuple[int, ...],
         read: Read | None = None,
+        like: bytes | None = None,
     ) -> Any:
         """`sync`, or `hear`, of a processor whose record is written here: in half the time.
 
@@ -274,16 +276,17 @@ class Shown:
             value: what it shows.
             sources: whose records are wanted.
             read: as of `hear`, if this processor does not know whether the others show anything, or what.
+            like: as of `Twin.show_record`.
 
         Returns:
-            Of each source its number, or None if it shows the same bytes, where that is all of them. Else what `hear`
-            returns; without `read` None: the records are to be read, as after `sync`.
+            Of each source its number, or None if it is like that, where this is so of all. Else what `hear` returns;
+            without `read` None: the records are to be read, as after `sync`.
         """
         if self._rides.riding:
             return self._show_beside(name, label, signature, counts, value, read)
         log = self.log
         try:
-            arrival = self._show_record(RIDES, log, label, counts, signature, value, sources)
+            arrival = self._show_record(RIDES, log, label, counts, signature, value, like, sources, self._members)
             if isinstance(arrival, list):
                 return arrival
             at = self.places[self._board.number & 1]

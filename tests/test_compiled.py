@@ -52,7 +52,8 @@ def exchange(size, seed):
     for _ in range(60):
         found = [None] * size
         what = draw.choice(["meet", "show", "record", "record", "say", "say", "differ"])
-        # What all show, each its own; and, one time in four, what one of them shows instead, and its signature.
+        # What all show, each its own; one time in four what one of them shows instead, and its signature; what they
+        # expect of others, of whom, and which of them are in the same call.
         same = [1.5, np.float64(-2.5), 1 - (1 << 63), None, b"12345678", b"12345678abcdefgh"]
         shown = draw.choice([same[:3], same[3:4], same[4:5], same[5:]])
         shown = [draw.choice(shown) for _ in range(size)]
@@ -60,7 +61,9 @@ def exchange(size, seed):
         if draw.random() < 0.25:
             odd = draw.randrange(size)
             shown[odd], signatures[odd] = draw.choice(same), draw.choice([-(1 << 60), 7])
+        likes = [draw.choice([one, one, one, same[4]]) if type(one) is bytes else None for one in shown]
         wanted = [tuple(k for k in range(size) if k != own and draw.random() < 0.7) for own in range(size)]
+        members = [draw.choice([tuple(k for k in range(size) if k != own), wanted[own]]) for own in range(size)]
         kinds = [7 if what == "differ" and k else 1 for k in range(size)]
         texts = []
         for own in range(size):
@@ -77,7 +80,8 @@ def exchange(size, seed):
                 found[own] = board.show(1)
             elif what == "record":
                 log, counts = logs[own], pack_counts(1, 2, 3, 4, own)
-                came = board.show_record(1, log, own, counts, signatures[own], shown[own], wanted[own])
+                given = (signatures[own], shown[own], likes[own], wanted[own], members[own])
+                came = board.show_record(1, log, own, counts, *given)
                 kinds_in = [type(one).__name__ for one in came] if type(came) is list else None
                 found[own] = came, kinds_in, log.end, bytes(log.memory).count(counts)
             else:

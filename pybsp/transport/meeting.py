@@ -154,7 +154,9 @@ class Twin:
         counts: bytes,
         signature: int,
         value: Showable,
-        sources: Sequence[int],
+        like: bytes | None,
+        sources: tuple[int, ...],
+        members: tuple[int, ...],
     ) -> list[Any] | bool:
         """`show` of a record, which is written here.
 
@@ -162,11 +164,13 @@ class Twin:
             log, label, counts: as of `meet`.
             signature: with which the record begins.
             value: what it is.
+            like: what comes behind the signature in the records of the sources; None: numbers are expected.
             sources: processors whose records are wanted.
+            members: those whose records have that signature, all or a group; this one may be left out.
 
         Returns:
-            Of each its number, or, if this one shows bytes, None where they are the same; if they are so, and all
-            records have that signature, it is noted. Else whether all showed one.
+            Of each source its number, or None where it is like that: if all is so it is noted. Else whether all showed
+            a record.
         """
         # Where `_show` finds it: that area is free.
         at = self._areas[self.number + 1 & 1]
@@ -175,7 +179,7 @@ class Twin:
         if not self._show(kind):
             return False
         leave = clock()  # reading is the computing of what follows
-        found = read_records(self._parts, at, signature, value, sources)
+        found = read_records(self._parts, at, signature, like, sources, members)
         if found is None:
             return True
         log.note_row(label, leave, counts)

@@ -183,7 +183,9 @@ class Near(MPITransport):
         counts: bytes,
         signature: int,
         value: Showable,
+        like: bytes | None,
         sources: tuple[int, ...],
+        members: tuple[int, ...],
     ) -> list[Any] | Arrival | None:
         """`show`, beside which nothing goes, of a record that is written here: see `Board.show_record`.
 
@@ -193,7 +195,7 @@ class Near(MPITransport):
         try:
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
-            found = self.board.show_record(kind, log, label, counts, signature, value, sources)
+            found = self.board.show_record(kind, log, label, counts, signature, value, like, sources, members)
             if type(found) is list:
                 return found
             return None if found else self._receive(kind, None, _NONE)
