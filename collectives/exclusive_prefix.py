@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..rides import Supersteps
-from ..short_records import NUMBERS
+from ..short_records import INT_END, NUMBERS
 from . import prefix_trees, tree
 from .blocks import Ints
 from .counted.prefix_trees import counted as counted_trees
@@ -100,7 +100,7 @@ def cost(machine: Machine, words: float = 1, degree: int | None = None) -> Cost:
     return _trees(machine, words, fan_out("exclusive_prefix.cost", degree) or choose(machine, words))
 
 
-ABSENT: Any = object()
+ABSENT: Any = object()  # nothing was prepared; None stands for what takes more supersteps
 
 
 class PreparedPrefix(NamedTuple):
@@ -130,12 +130,15 @@ def _small(
     if degree is not None and type(degree) is not int:
         degree = fan_out(name, degree)  # 2.0 is no degree, and would be found as 2
     kind = type(value)
-    if kind in NUMBERS:
-        key: Any = (name, op, degree, kind)
+    # What processor 0 gets depends on the dtype that numpy makes of a number.
+    if kind is int:
+        key: Any = (name, op, degree, kind, -INT_END <= value < INT_END)
+    elif kind in NUMBERS:
+        key = (name, op, degree, kind)
     elif is_array(value):
         key = (name, op, degree, value.dtype, value.shape)
     elif is_number(value):
-        key = (name, op, degree, kind)
+        key = (name, op, degree, kind, value.dtype if isinstance(value, np.generic) else None)
     else:
         return NOT_SMALL
     try:

@@ -195,6 +195,8 @@ class ShownValues:
     def _see(self, array: Array) -> None:
         """An array is shown: if it is the second one in a row of its form, the next one may be of that too."""
         dtype, shape = form = array.dtype, array.shape
+        if dtype.names is not None:
+            return  # the fields of a dtype may get other names
         if form != self._last:
             self._last = form
             return

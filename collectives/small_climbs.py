@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import operator
 import struct
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
+from math import nan
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -49,6 +51,7 @@ from .primitive import (
 from .record_layouts import ARRAY, Array, read, show
 from .shown_values import ShownValues
 
+LEAST = sys.float_info.min  # of floats with all their bits
 AN_ARRAY = struct.pack("=q", ARRAY)
 
 
@@ -66,11 +69,17 @@ def smaller(a: float, b: float) -> float:
     return b if b < a or (a and a == b) else np.minimum(a, b)
 
 
+def times(a: float, b: float) -> float:
+    """What `np.multiply` makes of two floats or ints; NaN where it may have to say that a product is too small."""
+    product = a * b
+    return product if product >= LEAST or product <= -LEAST or not (a and b) else nan
+
+
 # What numpy's operators do to two floats, or to two ints of Python, in a fifth of the time; where the sum is finite, or
 # one of 64 bits, they have no warning to give.
 QUICK: dict[Any, Operator] = {
     np.add: operator.add,
-    np.multiply: operator.mul,
+    np.multiply: times,
     np.maximum: larger,
     np.minimum: smaller,
 }
@@ -115,7 +124,6 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
         for dests, sources, _, counts in call.scheme(pid) or shown.idle
     ]
     traced = shown.traced
-    flops = float(words)
     hears = any(sources for _, sources, _, _ in scheme)
 
     def arrived(sources: Sequence[int]) -> list[Any]:
@@ -126,8 +134,8 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
         if len(came) == 1:  # as most often
             a, b = (came[0], value) if place else (value, came[0])
             if quick is not None:
-                if isinstance(a, float) and isinstance(b, float):  # one of numpy's is a float too
-                    total = quick(a, b)
+                if isinstance(a, float) and isinstance(b, float):  # one of numpy's is a float too, which would warn
+                    total = quick(float(a), float(b))
                     if total - total == 0.0:
                         return float64(total)
                 elif type(a) is type(b) is int and -INT_END <= (total := quick(a, b)) < INT_END:
@@ -181,9 +189,11 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
         came = show_record(name, label, sign, counts, value if dests else None, sources) or arrived(sources)
         other = came[0]
         if isinstance(other, float):
-            total = quick(other, value) if place else quick(value, other)
+            a = value if type(value) is float else float(value)
+            b = other if type(other) is float else float(other)
+            total = quick(b, a) if place else quick(a, b)
             if total - total == 0.0:
-                log.work += flops
+                log.work += words
                 return float64(total)
         value = combined(value, came, sources, place)
         log.work += words

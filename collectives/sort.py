@@ -43,7 +43,19 @@ from .prefix import choose as choose_prefix
 from .prefix import plan as plan_prefix
 from .prefix import prefix
 from .prefix import run as run_prefix
-from .primitive import NOT_SMALL, Call, flag, integer, item_words, numbers, packed, primitive, remember, unpacked
+from .primitive import (
+    NOT_SMALL,
+    Call,
+    flag,
+    integer,
+    item_words,
+    no_mask,
+    numbers,
+    packed,
+    primitive,
+    remember,
+    unpacked,
+)
 from .regular_sampling import most as most_sampled
 from .rows import KeyedRows, Rows, joined_rows
 from .sample_sort import cost as cost_sample
@@ -280,6 +292,9 @@ def _small(bsp: BSP, keys: Any, values: Any = None, stable: bool = False, algori
         return NOT_SMALL
     if type(keys) is float or (type(keys) is int and -INT_END <= keys < INT_END):
         return _small_numbers(bsp, keys)
+    if isinstance(keys, np.ndarray) and type(keys) is not np.ndarray:
+        no_mask("sort", "keys", keys)
+        keys = keys.view(np.ndarray)
     if type(keys) is np.ndarray and keys.ndim == 1 and keys.dtype.kind in "biufc":
         return _small_blocks(bsp, keys) if is_at_once(bsp, plan_allgather(bsp.p)) else NOT_SMALL
     return NOT_SMALL

@@ -64,7 +64,8 @@ enum { NOTHING, FLOAT, FLOAT64, INT }; /* what a record shows, as short_records.
 #define CLOCK CLOCK_MONOTONIC
 #endif
 
-#define EXPECT(holds, what) if (!(holds)) return PyErr_Format(PyExc_TypeError, "expected " what)
+#define EXPECT(holds, what) do if (!(holds)) return PyErr_Format(PyExc_TypeError, "expected " what); while (0)
+#define FITS(of) (!PyBytes_Check(of) || PyBytes_GET_SIZE(of) <= AREA - 8) /* in a record */
 #define LOAD(at) __atomic_load_n((at), __ATOMIC_ACQUIRE)
 #define STORE(at, word) __atomic_store_n((at), (word), __ATOMIC_RELEASE) /* all that the twin's barrier is for */
 
@@ -105,15 +106,9 @@ static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_ty
 static PyObject *dtypes[128]; /* by their character */
 static PyObject *name_tries;
 
-static inline int64_t *word_of(Meeting *self, Py_ssize_t k, Py_ssize_t at)
-{
-    return (int64_t *)((char *)self->views[k].buf + at);
-}
+#define word_of(self, k, at) ((int64_t *)((char *)(self)->views[k].buf + (at)))
+#define status_of(self, k) word_of(self, k, (self)->status + 8 * ((self)->number & 1))
 
-static inline int64_t *status_of(Meeting *self, Py_ssize_t k)
-{
-    return word_of(self, k, self->status + 8 * (self->number & 1));
-}
 /* 0, or -1: an error, of a call whose result is not wanted. */
 static int done(PyObject *result)
 {
@@ -174,11 +169,8 @@ static PyMemberDef chunk_members[] = {
     {"memory", T_OBJECT_EX, offsetof(Chunk, memory), 0, NULL},
     {"end", T_PYSSIZET, offsetof(Chunk, end), 0, NULL},
     {"label_number", T_DOUBLE, offsetof(Chunk, label_number), 0, NULL},
-    {"work", T_DOUBLE, offsetof(Chunk, work), 0, NULL},
-    {"left", T_DOUBLE, offsetof(Chunk, left), 0, NULL},
-    {"entered", T_DOUBLE, offsetof(Chunk, entered), 0, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
+    {"work", T_DOUBLE, offsetof(Chunk, work), 0, NULL}, {"left", T_DOUBLE, offsetof(Chunk, left), 0, NULL},
+    {"entered", T_DOUBLE, offsetof(Chunk, entered), 0, NULL}, {NULL, 0, 0, 0, NULL}};
 
 static PyMethodDef chunk_methods[] = {
     {"note_row", (PyCFunction)(void (*)(void))note_counted, METH_FASTCALL, NULL}, {NULL, NULL, 0, NULL}};
@@ -270,7 +262,7 @@ static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, const cha
     if (READS(self) && !settled(self))
         return PyObject_CallMethod((PyObject *)self, twin, "O", kind);
     self->number++;
-    int64_t word = PyLong_AsLongLong(kind);
+    int64_t word = PyLong_AsUnsignedLongLongMask(kind);
     word |= (int64_t)self->number << STATUS_EPOCH_SHIFT | flags;
     word |= READS(self) ? post_borrowed(self, self->number & 1) : 0;
     STORE(status_of(self, self->own), word);
@@ -300,16 +292,27 @@ static PyObject *noted(Meeting *self, Args args, Py_ssize_t count, int64_t flags
 static PyObject *meet(Meeting *self, Args args, Py_ssize_t n) { return noted(self, args, n, 0, "_meet", "_met"); }
 static PyObject *show(Meeting *self, Args args, Py_ssize_t n) { return noted(self, args, n, SHOWS, "_show", "_shown"); }
 
-/* show_record(kind, log, label, counts, signature, value, like, sources, members): see the twin's. Notes the row where it
-   returns what the sources show; else it is as `show`, of this record. */
+/* The record there of the processor that this is the number of; NULL: an error. */
+static int64_t *record_of(Meeting *self, PyObject *number, Py_ssize_t at)
+{
+    Py_ssize_t k = PyLong_AsSsize_t(number);
+    if (k >= 0 && k < self->size)
+        return word_of(self, k, at);
+    return PyErr_Occurred() ? NULL : (void *)PyErr_Format(PyExc_IndexError, "show_record: no processor of the board");
+}
+
+/* show_record(kind, log, label, counts, signature, value, like, sources, members): see the twin's. Notes the row where
+   it returns what the sources show; else it is as `show`, of this record. */
 static PyObject *show_record(Meeting *self, Args args, Py_ssize_t count)
 {
     int tuples = count == 9 && COUNTED(args[3]) && PyTuple_CheckExact(args[7]) && PyTuple_CheckExact(args[8]);
     Chunk *log = tuples ? LOG(args[1]) : NULL;
-    EXPECT(log && PyLong_Check(args[0]), "a kind, a log, counts, a value, what others are like, sources and members");
+    EXPECT(log && PyLong_Check(args[0]) && FITS(args[5]) && FITS(args[6]), "a kind, a log, counts, what fits, tuples");
     Py_ssize_t at = self->areas[(self->number + 1) & 1];
     int64_t *record = word_of(self, self->own, at), sign = record[0] = PyLong_AsLongLong(args[4]);
     PyObject *value = args[5], *like = args[6], *sources = args[7], *members = args[8];
+    const char *text = PyBytes_Check(like) ? PyBytes_AS_STRING(like) : NULL;
+    double label = PyFloat_AsDouble(args[2]), leave;
     record[1] = PyFloat_CheckExact(value) ? FLOAT : PyFloat_Check(value) ? FLOAT64 : value == Py_None ? NOTHING : INT;
     if (PyFloat_Check(value))
         memcpy(record + 2, &((PyFloatObject *)value)->ob_fval, 8);
@@ -322,14 +325,14 @@ static PyObject *show_record(Meeting *self, Args args, Py_ssize_t count)
     log->entered = now();
     PyObject *same = meet_as(self, args[0], SHOWS, "_show", "_shown");
     PyObject *found = same == Py_True ? PyList_New(PyTuple_GET_SIZE(sources)) : NULL;
-    double leave = now(); /* reading is the computing of what follows */
+    leave = now(); /* reading is the computing of what follows */
     for (Py_ssize_t i = 0; found && i < PyTuple_GET_SIZE(members); i++)
-        if (*word_of(self, PyLong_AsSsize_t(PyTuple_GET_ITEM(members, i)), at) != sign)
+        if (!(record = record_of(self, PyTuple_GET_ITEM(members, i), at)) || *record != sign)
             Py_CLEAR(found);
     for (Py_ssize_t i = 0; found && i < PyTuple_GET_SIZE(sources); i++) {
-        record = word_of(self, PyLong_AsSsize_t(PyTuple_GET_ITEM(sources, i)), at);
-        int alike = PyBytes_Check(like) && !memcmp(record + 1, PyBytes_AS_STRING(like), PyBytes_GET_SIZE(like));
-        PyObject *one = PyBytes_Check(like)    ? (alike ? Py_NewRef(Py_None) : NULL)
+        record = record_of(self, PyTuple_GET_ITEM(sources, i), at);
+        int alike = record && text && !memcmp(record + 1, text, PyBytes_GET_SIZE(like));
+        PyObject *one = !record || text        ? (alike ? Py_NewRef(Py_None) : NULL)
                         : record[1] == FLOAT   ? PyFloat_FromDouble(*(double *)(record + 2))
                         : record[1] == FLOAT64 ? PyObject_CallFunction(float64_type, "d", *(double *)(record + 2))
                         : record[1] == INT     ? PyLong_FromLongLong(record[2])
@@ -338,10 +341,12 @@ static PyObject *show_record(Meeting *self, Args args, Py_ssize_t count)
         if (!one)
             Py_CLEAR(found);
     }
-    if (!found)
-        return PyErr_Occurred() ? NULL : same;
-    Py_DECREF(same);
-    return note_row(log, PyFloat_AsDouble(args[2]), leave, counts_of(args[3])) ? NULL : found;
+    if (found ? note_row(log, label, leave, counts_of(args[3])) : !!PyErr_Occurred())
+        Py_CLEAR(same);
+    else if (found)
+        Py_SETREF(same, Py_NewRef(found));
+    Py_XDECREF(found);
+    return same;
 }
 
 /* What lies in an area for a processor of the board. */
@@ -418,7 +423,7 @@ static PyObject *gather(Meeting *self, Args args, Py_ssize_t count)
     EXPECT(count && PyLong_Check(args[0]), "a kind");
     Chunk *log = count == 2 ? LOG(args[1]) : NULL;
     double counts[COUNTS] = {log ? log->words : 0, 0, log ? log->messages : 0, [COUNTS - 1] = BY_MAIL};
-    int64_t doing = PyLong_AsLongLong(args[0]);
+    int64_t doing = PyLong_AsUnsignedLongLongMask(args[0]);
     int found = all_here(self);
     if (found < 0 || (!found && done(PyObject_CallMethod((PyObject *)self, "wait", NULL))))
         return NULL;
@@ -474,8 +479,8 @@ end:
 
 static PyObject *know(PyObject *module, PyObject *args)
 {
-    if (!PyArg_ParseTuple(args, "OOOO!O!OO:know", &array_type, &from_buffer, &dtype_of, &PyType_Type, &message_type,
-                          &PyType_Type, &section_type, &scalar_type, &float64_type))
+    if (!PyArg_ParseTuple(args, "OOOO!O!O!O:know", &array_type, &from_buffer, &dtype_of, &PyType_Type, &message_type,
+                          &PyType_Type, &section_type, &PyType_Type, &scalar_type, &float64_type))
         return NULL;
     return Py_INCREF(args), Py_NewRef(Py_None); /* has them for good */
 }
@@ -628,7 +633,7 @@ static PyObject *post(Meeting *self, Args args, Py_ssize_t count)
 {
     EXPECT(count > 1 && PyLong_Check(args[0]) && PyDict_CheckExact(args[1]), "a kind and a dict");
     Chunk *log = count == 3 ? LOG(args[2]) : NULL;
-    int64_t kind = PyLong_AsLongLong(args[0]), words = 0, messages = 0;
+    int64_t kind = PyLong_AsUnsignedLongLongMask(args[0]), words = 0, messages = 0;
     if (log)
         log->entered = now();
     PyObject *dest, *mail;
@@ -754,19 +759,15 @@ static void meeting_dealloc(Meeting *self)
 
 static PyMemberDef meeting_members[] = {
     {"number", T_LONGLONG, offsetof(Meeting, number), 0, NULL},
-    {"_settled", T_OBJECT_EX, offsetof(Meeting, settled), 0, NULL},
     {"_lent_last", T_LONGLONG, offsetof(Meeting, lent), 0, NULL},
-    {NULL, 0, 0, 0, NULL},
-};
+    {"_settled", T_OBJECT_EX, offsetof(Meeting, settled), 0, NULL}, {NULL, 0, 0, 0, NULL}};
 
 static PyMethodDef meeting_methods[] = {
     {"meet", (PyCFunction)(void (*)(void))meet, METH_FASTCALL, NULL},
     {"show", (PyCFunction)(void (*)(void))show, METH_FASTCALL, NULL},
     {"show_record", (PyCFunction)(void (*)(void))show_record, METH_FASTCALL, NULL},
     {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, NULL},
-    {"post", (PyCFunction)(void (*)(void))post, METH_FASTCALL, NULL},
-    {NULL, NULL, 0, NULL},
-};
+    {"post", (PyCFunction)(void (*)(void))post, METH_FASTCALL, NULL}, {NULL, NULL, 0, NULL}};
 
 static PyTypeObject meeting_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "pybsp._core.Meeting",
@@ -783,9 +784,7 @@ static PyMethodDef functions[] = {
     {"deal", (PyCFunction)(void (*)(void))deal, METH_FASTCALL, NULL},
     {"know", know, METH_VARARGS, NULL},
     {"pack", (PyCFunction)(void (*)(void))pack, METH_FASTCALL, NULL},
-    {"unpack", (PyCFunction)(void (*)(void))unpack, METH_FASTCALL, NULL},
-    {NULL, NULL, 0, NULL},
-};
+    {"unpack", (PyCFunction)(void (*)(void))unpack, METH_FASTCALL, NULL}, {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT, .m_name = "pybsp._core", .m_doc = "See pybsp/core.c.", .m_size = -1, .m_methods = functions};

@@ -29,8 +29,8 @@ def write_record(part: memoryview, at: int, signature: int, value: Showable) -> 
         part[at + _SIGNATURE.size : at + _SIGNATURE.size + len(value)] = value
     elif value is None:
         HEAD.pack_into(part, at, signature, NOTHING)
-    else:
-        write_number(part, at, signature, value)
+    elif not write_number(part, at, signature, value):
+        raise TypeError(f"a record: expected a float, an int of 64 bits, None or bytes, got {value!r:.60}")
 
 
 def write_number(part: memoryview, at: int, signature: int, value: Any) -> bool:

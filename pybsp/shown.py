@@ -29,6 +29,7 @@ from .transport.wire import BY_MESSAGE
 from .ways import BY_COLLECTIVE, BY_NOTE, BY_RECORD
 
 if TYPE_CHECKING:
+    from .log import Log
     from .superstep import SuperstepEngine
 
 Result = TypeVar("Result")
@@ -57,7 +58,6 @@ class Shown:
         places: where a record begins there, in bytes, by the parity of an exchange's number.
         most: bytes of a record.
         others: all but this processor.
-        log: the engine's: what is charged to `work` there is as by `BSP.work`.
         idle: the scheme of a call (collectives/small_climbs.py) for which this processor needs nobody, and keeps in
             step.
     """
@@ -76,7 +76,7 @@ class Shown:
         )
 
     def __init__(self, engine: SuperstepEngine, transport: Near) -> None:
-        self._engine, self._board, self._rides, self.log = engine, transport.board, engine.rides, engine.account.log
+        self._engine, self._board, self._rides, self._account = engine, transport.board, engine.rides, engine.account
         self._show, self._show_record = transport.show, transport.show_record
         self.parts, self.places, self.most = self._board.shown()
         self.words = [part.cast("q") for part in self.parts]
@@ -168,6 +168,11 @@ class Shown:
         assert tracer is not None
         tracer.shown(name, dests, words)
 
+    @property
+    def log(self) -> Log:
+        """The engine's: what is charged to `work` there is as by `BSP.work`. A trace has one of its own."""
+        return self._account.log
+
     def sync(self, name: str, label: float, signature: int, at: int, counts: Counts) -> None:
         """End a superstep, once this processor's record is written.
 
@@ -181,7 +186,7 @@ class Shown:
         engine = self._engine
         place = at >> 3
         try:
-            log = self.log
+            log = self._account.log
             arrival: Arrival | None
             if self._rides.riding:
                 parcels, sent = engine.pack_rides()
@@ -211,7 +216,7 @@ class Shown:
             What was read, which is the computing of what follows, and may be views of records until the next sync;
             `NOT_SHOWN` where one does not show anything: then what came is `heard`, or `swap` goes on.
         """
-        log = self.log
+        log = self._account.log
         try:
             arrival: Arrival | None
             if self._rides.riding:
@@ -237,7 +242,7 @@ class Shown:
         sent: Counted,
     ) -> Any:
         """`hear`, when the exchange has ended."""
-        log = self.log
+        log = self._account.log
         try:
             place = at >> 3
             for words in self._theirs:
@@ -284,11 +289,12 @@ class Shown:
         """
         if self._rides.riding:
             return self._show_beside(name, label, signature, counts, value, read)
-        log = self.log
+        log = self._account.log
         try:
-            arrival = self._show_record(RIDES, log, label, counts, signature, value, like, sources, self._members)
-            if isinstance(arrival, list):
-                return arrival
+            found = self._show_record(RIDES, log, label, counts, signature, value, like, sources, self._members)
+            if isinstance(found, list):
+                return found
+            arrival: Arrival | None = found
             at = self.places[self._board.number & 1]
             if read is None:
                 differs = self._differs(name, at >> 3, signature)

@@ -137,6 +137,67 @@ def test_what_all_show_may_change_its_form_and_differ(spmd: Spmd) -> None:
     assert found == pybsp.simulate(main, p=spmd.p).results
 
 
+def test_fields_that_get_other_names_are_shown_by_those(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        fields = np.zeros(2, np.dtype([("a", "i4"), ("b", "f8")]))
+        found = [allgather(bsp, fields) for _ in range(4)]
+        if bsp.pid == 0:
+            fields.dtype.names = ("x", "y")
+        found += [allgather(bsp, fields) for _ in range(3)]
+        return [[one.dtype.names for one in one_call] for one_call in found]
+
+    after = [("x", "y"), *[("a", "b")] * (spmd.p - 1)]
+    for pid, found in enumerate(spmd(main)):
+        assert found[4:] == [after] * 3
+        assert pid == 0 or found[:4] == [[("a", "b")] * spmd.p] * 4  # on 0 its own array is among them
+
+
+class Kept(np.ndarray):  # type: ignore[type-arg]
+    """As a memory-mapped array."""
+
+
+@pytest.mark.parametrize("size", [0, 1, 20, LONG])
+def test_sort_takes_arrays_of_a_class_of_their_own_beside_others(spmd: Spmd, size: int) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        mine = (np.arange(size) * (bsp.pid + 3) % 1009).astype(float)
+        found = sort(bsp, mine.view(Kept) if bsp.pid % 2 else mine)
+        assert type(found) is np.ndarray
+        return found.tolist()
+
+    whole = sorted(float(i * (pid + 3) % 1009) for pid in range(spmd.p) for i in range(size))
+    parts = [whole[size * pid : size * (pid + 1)] for pid in range(spmd.p)]
+    assert spmd(main) == parts
+
+
+def test_what_stands_before_the_first_one_is_of_the_dtype_that_numbers_have_now(spmd: Spmd) -> None:
+    values = [1, 1 << 63 if spmd.p == 2 else 3, 2, np.int16(2), np.uint8(3)]  # op takes no two of the large one
+    times = [np.timedelta64(1, "s"), np.timedelta64(1, "ms"), 2.0]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        def firsts(call: Callable[..., Any]) -> list[str]:
+            found = [call(bsp, value, np.bitwise_or) for value in values]
+            found += [call(bsp, value, np.add) for value in times]
+            return [repr((type(one), getattr(one, "dtype", None), one)) for one in found]
+
+        return firsts(exclusive_prefix), firsts(lambda *given: exclusive_prefix.start(*given).finish())
+
+    for shown, riding in spmd(main):
+        assert shown == riding
+
+
+@pytest.mark.parametrize("kind", [float, np.float64])
+def test_products_that_are_too_small_are_said_where_numpy_says_them(spmd: Spmd, kind: type) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        with np.errstate(all="raise"):
+            return float(allreduce(bsp, kind(1e-200), np.multiply))
+
+    if spmd.p == 1:
+        assert spmd(main) == [1e-200]
+        return
+    for error in spmd.errors(main):
+        assert "allreduce: argument op: raised FloatingPointError: underflow" in str(error)
+
+
 def of(pid: int, turn: int) -> Any:
     """What a processor has: something long, which has no room on a board and is sent, or something short."""
     return np.full(LONG if (pid + turn) % 2 else 2, pid)
