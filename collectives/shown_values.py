@@ -76,7 +76,7 @@ class ShownValues:
     def __init__(self, shown: Shown, dests: list[int], sources: list[int], table: bool) -> None:
         self._shown = shown
         self._parts, self._mine, self._own, self.most = shown.parts, shown.mine, shown.pid, shown.most
-        self._dests, self._sources, self._wanted = dests, sources, tuple(sources)
+        self._dests, self._sources, self._source_pids = dests, sources, tuple(sources)
         self._out, self._in = out, into = float(len(dests)), float(len(sources))
         self._of_numbers = pack_counts(out, into, out, into, BY_RECORD)
         self._counted, self._counts = (out, into), self._of_numbers  # words of the last superstep, and what it counts
@@ -165,7 +165,7 @@ class ShownValues:
             alike.places[which][...] = value
             value = like = alike.text
             views, counts, self.words = alike.views[which], alike.counts, alike.words
-        found = shown.show_record(name, label, sign, counts, value, self._wanted, self.read_all, like)
+        found = shown.show_record(name, label, sign, counts, value, self._source_pids, self.read_all, like)
         if found is NOT_SHOWN:
             at = shown.places[1 - shown.parity()]
             return shown.swap(name, sign, at, (int(self.words), len(self._dests)), self._sources, self.read)

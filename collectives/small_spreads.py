@@ -48,6 +48,12 @@ class Piped(NamedTuple):
     dtype: np.dtype[Any]
 
 
+class Unreadable(NamedTuple):
+    """Instead of an object: what its pickle raised."""
+
+    error: Exception
+
+
 # Arrays of one form: what comes behind the signature of their records, where they lie, by parity, and what they count.
 Like = tuple[bytes, list[Array], Counts]
 Flat = Callable[[int, bool], bool]  # whether so many words go to all in one superstep, of an array or pickle or not
@@ -216,6 +222,8 @@ def spread_from(
             return found.copy() if out is None else placed(name, found, out)
         if type(found) is Piped:
             return piped(places[which] + READY, found, out)
+        if type(found) is Unreadable:
+            raise found.error
         return found
 
     def piped(ready: int, found: Piped, out: Array | None) -> Array:
@@ -266,7 +274,10 @@ def spread_from(
             view = views[places.index(at)]
             # The record is written over: of a group's call perhaps before it returns.
             return view.copy() if shown.on_group else view, counts
-        value = read(part, at)
+        try:
+            value = read(part, at)
+        except Exception as error:  # of the value's own code: it is raised when the superstep has ended
+            value = Unreadable(error)
         words = 1.0 if is_number(value) else float((size + 7) >> 3)
         return value, pack_counts(0.0, words, 0.0, 1.0, BY_RECORD)
 

@@ -19,6 +19,7 @@ from pybsp.collectives import (
     allreduce,
     argmax,
     argmin,
+    broadcast,
     exclusive_prefix,
     gather,
     prefix,
@@ -152,7 +153,26 @@ def test_fields_that_get_other_names_are_shown_by_those(spmd: Spmd) -> None:
         assert pid == 0 or found[:4] == [[("a", "b")] * spmd.p] * 4  # on 0 its own array is among them
 
 
-class Kept(np.ndarray):  # type: ignore[type-arg]
+class Unreadable:
+    """Its pickle can be made, and not read."""
+
+    def __reduce__(self) -> Any:
+        return int, ("no number",)
+
+
+def test_a_value_that_cannot_be_read_is_an_error_of_who_reads_it_and_others_go_on(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        error = ""
+        try:
+            broadcast(bsp, Unreadable() if bsp.pid == 0 else None)
+        except ValueError as raised:
+            error = str(raised)
+        return error.partition(":")[0], broadcast(bsp, bsp.pid)
+
+    assert spmd(main) == [("invalid literal for int() with base 10" if pid else "", 0) for pid in range(spmd.p)]
+
+
+class OfAClass(np.ndarray):  # type: ignore[type-arg]
     """As a memory-mapped array."""
 
 
@@ -160,7 +180,7 @@ class Kept(np.ndarray):  # type: ignore[type-arg]
 def test_sort_takes_arrays_of_a_class_of_their_own_beside_others(spmd: Spmd, size: int) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         mine = (np.arange(size) * (bsp.pid + 3) % 1009).astype(float)
-        found = sort(bsp, mine.view(Kept) if bsp.pid % 2 else mine)
+        found = sort(bsp, mine.view(OfAClass) if bsp.pid % 2 else mine)
         assert type(found) is np.ndarray
         return found.tolist()
 
