@@ -181,7 +181,8 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
 
     def climb_of_two(value: Any, _: Array | None = None) -> Any:
         # `climb` in fewer steps, of two processors' floats: most calls are these.
-        if type(value) is not float and type(value) is not float64:
+        kind = type(value)
+        if kind is not float and kind is not float64:
             return climb(value)
         sign = begin(name, agreed, base)
         if sign < 0:
@@ -189,9 +190,10 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
         came = show_record(name, label, sign, counts, value if dests else None, sources) or arrived(sources)
         other = came[0]
         if isinstance(other, float):
-            a = value if type(value) is float else float(value)
-            b = other if type(other) is float else float(other)
-            total = quick(b, a) if place else quick(a, b)
+            own = value
+            if kind is float64 or type(other) is float64:
+                own, other = float(value), float(other)
+            total = quick(other, own) if place else quick(own, other)
             if total - total == 0.0:
                 log.work += words
                 return float64(total)
