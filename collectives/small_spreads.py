@@ -207,16 +207,19 @@ def spread_from(
             shown.trace(name, [], 0)
         which = parity()
         PIPED_HEAD.pack_into(mine, places[which], sign, NOTHING, 0, 0)
-        if alike is not None:
-            text, views, counts = alike
-            found = show_record(name, label, sign, counts, None, (root,), heard, text)
-            if found is not NOT_SHOWN and found[0] is None:
-                view = views[which]
-                return view.copy() if out is None else placed(name, view, out)
-        else:
+        expected = alike
+        if expected is None:
             found = show_record(name, label, sign, of_number, None, (root,), heard)
+        else:
+            text, views, counts = expected
+            found = show_record(name, label, sign, counts, None, (root,), heard, text)
         if found is NOT_SHOWN:
             return shown.heard(name, steps)
+        if type(found) is list:  # as expected, and not `heard`
+            if expected is None:
+                return found[0]
+            view = views[which]
+            return view.copy() if out is None else placed(name, view, out)
         (found,) = found
         if type(found) is np.ndarray:
             return found.copy() if out is None else placed(name, found, out)
@@ -230,11 +233,11 @@ def spread_from(
         array = shown.receive_through(name, root, ready, found.place, lambda: room(out, found.shape, found.dtype))
         return array if out is None else placed(name, array, out)
 
-    def heard(at: int) -> tuple[list[Any], Counts]:
+    def heard(at: int) -> tuple[tuple[Any], Counts]:
         nonlocal alike
         alike = None
         found, counts = heard_one(at)
-        return [found], counts
+        return (found,), counts
 
     def described(text: bytes) -> Like:
         shape, dtype = read_description(text)

@@ -111,7 +111,7 @@ def test_what_is_shown_at_once_has_the_bits_and_the_ledger_of_what_rides(spmd: S
     assert spmd(main) == [True] * spmd.p
 
 
-FORMS = [np.full(3, 1.5), np.full((2, 2), 7), 0.25, np.full(3, 2.5, np.float32), "text", np.full(0, 1), np.int64(-1)]
+FORMS = [np.full(3, 1.5), np.full((2, 2), 7), 0.25, np.full(3, 2.5, np.float32), None, np.full(0, 1), np.int64(-1)]
 
 
 def test_what_all_show_may_change_its_form_and_differ(spmd: Spmd) -> None:
@@ -129,6 +129,8 @@ def test_what_all_show_may_change_its_form_and_differ(spmd: Spmd) -> None:
                 root = turn % bsp.p
                 assert repr(gather(bsp, shown[bsp.pid], root)) == repr(shown if bsp.pid == root else None)
                 assert repr(scatter(bsp, shown if bsp.pid == root else None, root)) == repr(shown[bsp.pid])
+                root = bsp.p - 1
+                assert repr(broadcast(bsp, shown[root] if bsp.pid == root else None, root)) == repr(shown[root])
                 columns = [shown[(bsp.pid + dest) % bsp.p] for dest in range(bsp.p)]
                 assert repr(total_exchange(bsp, columns)) == repr(columns)
         bsp.sync()
