@@ -174,7 +174,7 @@ def test_a_value_that_cannot_be_read_is_an_error_of_who_reads_it_and_others_go_o
     assert spmd(main) == [("invalid literal for int() with base 10" if pid else "", 0) for pid in range(spmd.p)]
 
 
-class OfAClass(np.ndarray):  # type: ignore[type-arg]
+class OfAClass(np.ndarray):
     """As a memory-mapped array."""
 
 
