@@ -36,8 +36,7 @@ def cost(machine: Machine, counts: ArrayLike = 1, words: float = 1) -> Cost:
 def _small(bsp: BSP, array: Any, *, out: NDArray[Any] | None = None) -> Any:
     name = "allgather_blocks"
     block = block_of(name, "array", array, objects=True)
-    if out is not None:
-        checked_out(name, out)
+    checked_out(name, out)
     key = name, block.dtype, block.shape[1:]
     exchange = bsp.prepared.get(key) or exchange_of_blocks(bsp, key, {"array": row_kind(block)}, plan(bsp.p))
     came = exchange(block)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .one_superstep import exchange_of, owned, priced, run, word_counts
+from .one_superstep import exchange_at, owned, priced, run, word_counts
 from .plan import Plan, Step, joined
 from .primitive import NOT_SMALL, Call, own_argument, packed, primitive, processor
 
@@ -33,13 +33,7 @@ def cost(machine: Machine, words: ArrayLike = 1, root: int = 0) -> Cost:
 
 
 def _small(bsp: BSP, value: Any, root: int = 0) -> Any:
-    if type(root) is not int:
-        root = processor("gather", "root", root, bsp.p)
-    key = "gather", root
-    exchange = bsp.prepared.get(key)
-    if exchange is None:
-        root = processor("gather", "root", root, bsp.p)
-        exchange = exchange_of(bsp, key, "gather", {"root": root}, plan(bsp.p, root), argument="value")
+    root, exchange = exchange_at(bsp, "gather", root, plan, argument="value")
     value = own_argument(value)
     came = exchange(value)
     return came if came is NOT_SMALL else _on_root(bsp, owned(came), value, root)

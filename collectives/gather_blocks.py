@@ -46,7 +46,7 @@ def _small(bsp: BSP, array: Any, root: int = 0, *, out: NDArray[Any] | None = No
         root = processor(name, "root", root, bsp.p)
         agreed = {"root": root, "array": row_kind(block)}
         exchange = exchange_of_blocks(bsp, key, agreed, plan(bsp.p, root))
-    if out is not None and bsp.pid == root:
+    if bsp.pid == root:
         checked_out(name, out)
     came = exchange(block)
     if came is NOT_SMALL:

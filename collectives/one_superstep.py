@@ -26,6 +26,7 @@ from .primitive import (
     numbers,
     own_result,
     packed,
+    processor,
     remember,
     sources,
     unpacked,
@@ -89,6 +90,23 @@ def exchange_of(
 ) -> Exchange:
     """`new_exchange`, found in `bsp.prepared` by that key from now on."""
     return remember(bsp, key, new_exchange(bsp, name, agreed, plan, each, argument))
+
+
+def exchange_at(
+    bsp: BSP, name: str, root: Any, plan: Callable[[int, int], Plan], each: bool = False, argument: str | None = None
+) -> tuple[int, Exchange]:
+    """The argument root, a processor, and `exchange_of` of a primitive that it is all of.
+
+    Raises:
+        UsageError: root is no processor.
+    """
+    if type(root) is not int:  # True and 1.0 would be found as 1
+        root = processor(name, "root", root, bsp.p)
+    found: Exchange | None = bsp.prepared.get((name, root))
+    if found is None:
+        root = processor(name, "root", root, bsp.p)
+        found = exchange_of(bsp, (name, root), name, {"root": root}, plan(bsp.p, root), each, argument)
+    return root, found
 
 
 def new_exchange(

@@ -18,6 +18,8 @@ from ..shown import Shown
 # higher bits.
 ARRAY, PICKLE, DESCRIBED, BYTES, PIPED = range(INT64 + 1, INT64 + 6)
 KIND_BITS, KIND_MASK = 4, 15
+_CODE = Struct("=q")
+AN_ARRAY = _CODE.pack(ARRAY)  # behind the signature, where that says what array it is
 ALIGN = 16  # bytes, of an array in a record
 # What describes an array, by the number of its axes: dtype, that number, shape. No pickle, which takes as long as all
 # else: a program's arrays may grow or shrink with each call. The dtype of structures follows, as mail has it.
@@ -58,6 +60,11 @@ def describe(array: Array) -> bytes:
         return FORMS[array.ndim].pack(dtype.str.encode(), array.ndim, *array.shape)
     text: bytes = form_of(dtype).encode()
     return FORMS[array.ndim].pack(b"", array.ndim, *array.shape) + text + bytes(-len(text) % ALIGN)
+
+
+def array_head(text: bytes) -> bytes:
+    """What comes behind the signature in the record of an array with that description."""
+    return _CODE.pack(DESCRIBED | len(text) << KIND_BITS) + text
 
 
 def read_description(text: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -46,7 +46,7 @@ from .primitive import (
     remember,
     sources,
 )
-from .record_layouts import ARRAY
+from .record_layouts import AN_ARRAY
 
 
 def plan(p: int, n: int, counts: ArrayLike | None = None) -> Plan:
@@ -139,15 +139,13 @@ def _by_records(
     theirs = [[(k, of_all[k][first:last]) for k in others] for of_all in arrays]
     for block in (block for of_all in theirs for _, block in of_all):
         block.flags.writeable = False
-    place = sum(k < pid for k in others)
+    whose, place = tuple(others), sum(k < pid for k in others)
     plain = elementwise(op) and fold is in_turn  # it changes nothing, and makes an array that is nobody else's
 
     def exchange(array: NDArray[Any]) -> NDArray[Any]:
         sign, parity = shown.begin(name, arguments, of_call), shown.parity()
-        at = shown.places[parity]
-        HEAD.pack_into(shown.mine, at, sign, ARRAY)
         mine[parity][...] = array
-        shown.sync(name, label, sign, at, counts)
+        shown.show_record(name, label, sign, counts, AN_ARRAY, whose, None, AN_ARRAY)
         own, came = array[first:last], theirs[parity]
         if plain and len(came) <= 1:
             other = came[0][1] if came else own  # nothing, of the dtype that op makes

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
-from .one_superstep import exchange_of, one_for_each, owned, priced, run, word_counts
+from .one_superstep import exchange_at, one_for_each, owned, priced, run, word_counts
 from .plan import Plan, Step, joined
 from .primitive import NOT_SMALL, Call, own_argument, packed, primitive, processor
 
@@ -33,13 +33,7 @@ def cost(machine: Machine, words: ArrayLike = 1, root: int = 0) -> Cost:
 
 
 def _small(bsp: BSP, values: Any, root: int = 0) -> Any:
-    if type(root) is not int:
-        root = processor("scatter", "root", root, bsp.p)
-    key = "scatter", root
-    exchange = bsp.prepared.get(key)
-    if exchange is None:
-        root = processor("scatter", "root", root, bsp.p)
-        exchange = exchange_of(bsp, key, "scatter", {"root": root}, plan(bsp.p, root), True, "values")
+    root, exchange = exchange_at(bsp, "scatter", root, plan, True, "values")
     own: Any = None
     if bsp.pid == root:
         values = one_for_each("scatter", values, bsp.p)

@@ -10,7 +10,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Supersteps
 from .blocks import block_of, cut
-from .one_superstep import block_words, exchange_of, owned, run
+from .one_superstep import block_words, exchange_at, owned, run
 from .plan import Plan
 from .primitive import NOT_SMALL, Call, checked_out, packed, placed, primitive, processor
 from .scatter import cost as cost_of_values
@@ -44,20 +44,13 @@ def _small(
     out: NDArray[Any] | None = None,
 ) -> Any:
     name = "scatter_blocks"
-    if type(root) is not int:
-        root = processor(name, "root", root, bsp.p)
-    exchange = bsp.prepared.get((name, root))
-    if exchange is None:
-        root = processor(name, "root", root, bsp.p)
-        exchange = exchange_of(bsp, (name, root), name, {"root": root}, plan(bsp.p, root), True, "array")
-    if out is not None:
-        checked_out(name, out)
+    root, exchange = exchange_at(bsp, name, root, plan, True, "array")
+    checked_out(name, out)
     blocks = _cut(bsp, array, counts) if bsp.pid == root else []
     came = exchange(blocks)
     if came is NOT_SMALL:
         return came
-    block = blocks[root].copy() if bsp.pid == root else owned(came)[0]
-    return block if out is None else placed(name, block, out)
+    return placed(name, blocks[root].copy() if bsp.pid == root else owned(came)[0], out)
 
 
 def _cut(bsp: BSP, array: Any, counts: ArrayLike | None) -> list[NDArray[Any]]:

@@ -26,6 +26,7 @@ from .record_layouts import (
     PICKLE,
     SHAPES,
     Array,
+    array_head,
     describe,
     is_described,
     read,
@@ -79,7 +80,6 @@ class ShownValues:
         self._dests, self._sources, self._source_pids = dests, sources, tuple(sources)
         self._out, self._in = out, into = float(len(dests)), float(len(sources))
         self._of_numbers = pack_counts(out, into, out, into, BY_RECORD)
-        self._counted, self._counts = (out, into), self._of_numbers  # words of the last superstep, and what it counts
         self.words = 0.0
         self._alike: Alike | None = None
         self._last: tuple[np.dtype[Any], tuple[int, ...]] | None = None  # form of the last array that was none of these
@@ -214,7 +214,7 @@ class ShownValues:
             shape,
             out,
             pack_counts(out, into, self._out, self._in, BY_RECORD),
-            _WORD.pack(DESCRIBED | len(text) << KIND_BITS) + text,
+            array_head(text),
             [np.ndarray(shape, dtype, self._mine, place) for place in behind],
             views,
         )
@@ -250,10 +250,7 @@ class ShownValues:
                 self._see(first)
             else:
                 self._last = self._alike = None
-        if self._counted != (self.words, words):
-            self._counted = self.words, words
-            self._counts = pack_counts(self.words, words, self._out, self._in, BY_RECORD)
-        return found, self._counts
+        return found, pack_counts(self.words, words, self._out, self._in, BY_RECORD)
 
     def read(self, k: int, at: int) -> tuple[Any, float]:
         """What processor k shows to this one, as `packed` made it, and its words; arrays are read-only views."""

@@ -11,7 +11,6 @@ function that rides, bit for bit, and so are the ledger's rows.
 from __future__ import annotations
 
 import operator
-import struct
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
@@ -48,11 +47,10 @@ from .primitive import (
     remember,
     unpacked,
 )
-from .record_layouts import ARRAY, Array, read, show
+from .record_layouts import AN_ARRAY, Array, read, show
 from .shown_values import ShownValues
 
 LEAST = sys.float_info.min  # of floats with all their bits
-AN_ARRAY = struct.pack("=q", ARRAY)
 
 
 def larger(a: float, b: float) -> float:

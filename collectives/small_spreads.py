@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from ..bsp import BSP
 from ..chunk import pack_counts
 from ..rides import Supersteps
-from ..short_records import FLOAT, FLOATS, HEAD, INT_END, NOTHING
+from ..short_records import FLOAT, FLOATS, HEAD, INT_END, NOTHING, SIGNATURE
 from ..shown import ELSEWHERE, NOT_SHOWN, Counts, Shown
 from ..ways import BY_RECORD
 from .primitive import NOT_SMALL, is_number, own_argument, packed, placed, room
@@ -29,6 +28,7 @@ from .record_layouts import (
     READY,
     SHAPES,
     Array,
+    array_head,
     describe,
     is_described,
     read,
@@ -36,8 +36,6 @@ from .record_layouts import (
     show,
 )
 from .small_climbs import Climb, to_the_end
-
-_WORD = Struct("=q")
 
 
 class Piped(NamedTuple):
@@ -112,7 +110,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         if records is not None:
             records[which][...] = value
         else:
-            behind = _WORD.size + len(description)
+            behind = SIGNATURE.size + len(description)
             np.ndarray(value.shape, value.dtype, mine, places[which] + behind)[...] = value
             if known:
                 records = [np.ndarray(value.shape, value.dtype, mine, place + behind) for place in places]
@@ -140,11 +138,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
             return None
         if len(text) + size > most:
             return text
-        return (
-            _WORD.pack(DESCRIBED | len(text) << KIND_BITS) + text,
-            None,
-            pack_counts(words * out, 0.0, out, 0.0, BY_RECORD),
-        )
+        return array_head(text), None, pack_counts(words * out, 0.0, out, 0.0, BY_RECORD)
 
     def of_object(value: Any) -> Any:
         text = packed(value, name)
@@ -173,9 +167,7 @@ def spread_alone(shown: Shown, name: str, agreed: dict[str, str]) -> Climb:
                 return NOT_SMALL
             if shown.traced:
                 shown.trace(name, [], 0)
-            at = shown.places[shown.parity()]
-            HEAD.pack_into(shown.mine, at, sign, NOTHING)
-            shown.sync(name, label, sign, at, counts)
+            shown.show_record(name, label, sign, counts, None, ())
         return own_argument(value)
 
     return spread
@@ -243,11 +235,7 @@ def spread_from(
         shape, dtype = read_description(text)
         views = [np.ndarray(shape, dtype, part, place + HEAD.size + len(text)) for place in places]
         words = float((views[0].nbytes + 7) >> 3)
-        return (
-            _WORD.pack(DESCRIBED | len(text) << KIND_BITS) + text,
-            views,
-            pack_counts(0.0, words, 0.0, 1.0, BY_RECORD),
-        )
+        return array_head(text), views, pack_counts(0.0, words, 0.0, 1.0, BY_RECORD)
 
     def heard_one(at: int) -> tuple[Any, Counts]:
         nonlocal alike

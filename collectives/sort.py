@@ -38,7 +38,7 @@ from .bitonic_sort import extremes, local_work, plan_returned, returned, superst
 from .bitonic_sort import run as run_bitonic
 from .counted.bitonic_sort import equal, last_work, network
 from .one_superstep import Exchange, is_at_once, new_exchange
-from .plan import Plan, Step, joined
+from .plan import Plan, Step, joined, to_all
 from .prefix import choose as choose_prefix
 from .prefix import plan as plan_prefix
 from .prefix import prefix
@@ -178,11 +178,9 @@ def short(machine: Machine, row: int) -> int:
 
 def _learning(machine: Machine, sizes: Counts, row: int, most: int) -> Cost:
     """The superstep in which blocks of at most so many keys go to all, and of others their sizes."""
-    p, are_short = machine.p, sizes <= most
-    words = np.where(are_short, -(-sizes * row // 8), 1)
-    total = int(words.sum())
-    step = Superstep(int(words.max()) * (p - 1), total - int(words.min()), p - 1, total * (p - 1), 0.0, p - 1)
-    return Cost(machine, (), local_work(int(sizes[are_short].max(initial=0)))) + Cost(machine, [step])
+    are_short = sizes <= most
+    steps = [to_all(np.where(are_short, -(-sizes * row // 8), 1))] * (machine.p > 1)
+    return Cost(machine, (), local_work(int(sizes[are_short].max(initial=0)))) + Cost(machine, steps)
 
 
 def _merged(machine: Machine, sizes: Counts) -> Cost:
@@ -195,13 +193,9 @@ def _cost(machine: Machine, sizes: Counts, widths: Widths, even: bool, way: Way,
     p, n = machine.p, int(sizes.max())
     if way.algorithm == "sample":
         return _sampled(machine, sizes, widths, moved)
-    local = Cost(machine, (), local_work(n))
     if way.algorithm == "allgather":
-        words = -(-sizes * widths.row // 8)
-        total = int(words.sum())
-        out, into = int(words.max()) * (p - 1), total - int(words.min())
-        step = Superstep(out, into, p - 1, total * (p - 1), 0.0, p - 1)
-        return local + Cost(machine, [step] * (p > 1)) + _merged(machine, sizes)
+        return _learning(machine, sizes, widths.row, n) + _merged(machine, sizes)
+    local = Cost(machine, (), local_work(n))
     unequal = int(sizes.min()) < n
     find = network(p, way.levels, sizes, widths.row, way.first) if unequal else None
     steps = find or equal(p, way.levels, n, widths.row, way.first)

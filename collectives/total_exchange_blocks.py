@@ -38,8 +38,7 @@ def _small(bsp: BSP, array: Any, counts: ArrayLike | None = None, *, out: NDArra
     name = "total_exchange_blocks"
     block = block_of(name, "array", array, objects=True)
     blocks = cut(name, block, counts, bsp.p)
-    if out is not None:
-        checked_out(name, out)
+    checked_out(name, out)
     key = name, block.dtype, block.shape[1:]
     exchange = bsp.prepared.get(key) or exchange_of_blocks(bsp, key, {"array": row_kind(block)}, plan(bsp.p), each=True)
     came = exchange(blocks)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 HEAD, FLOATS, INTS = Struct("=qq"), Struct("=qqd"), Struct("=qqq")
-_SIGNATURE = Struct("=q")
+SIGNATURE = Struct("=q")
 NOTHING, FLOAT, FLOAT64, INT, INT64 = range(5)
 NUMBERS = frozenset({float, int, np.float64, np.int64})  # the types of numbers that have a layout
 INT_END = 1 << 63  # ints beyond have none
@@ -25,8 +25,8 @@ Showable = float | np.float64 | int | bytes | None
 def write_record(part: memoryview, at: int, signature: int, value: Showable) -> None:
     """Write what is shown, but the data behind bytes."""
     if type(value) is bytes:
-        _SIGNATURE.pack_into(part, at, signature)
-        part[at + _SIGNATURE.size : at + _SIGNATURE.size + len(value)] = value
+        SIGNATURE.pack_into(part, at, signature)
+        part[at + SIGNATURE.size : at + SIGNATURE.size + len(value)] = value
     elif value is None:
         HEAD.pack_into(part, at, signature, NOTHING)
     elif not write_number(part, at, signature, value):
@@ -64,7 +64,7 @@ def read_records(
     found: list[Any] = []
     for source in sources:
         if like is not None:
-            if parts[source][at + _SIGNATURE.size : at + _SIGNATURE.size + len(like)] != like:
+            if parts[source][at + SIGNATURE.size : at + SIGNATURE.size + len(like)] != like:
                 return None
             found.append(None)
             continue
