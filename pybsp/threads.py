@@ -78,7 +78,8 @@ def limited(ranks: int) -> Iterator[None]:
         yield
     finally:
         if limit is not None:
-            limit.restore_original_limits()
+            limit.restore_original_limits()  # which starts them again, and they would spin beside the next run
+            _end_idle(libraries)
         for name in VARIABLES:
             os.environ.pop(name, None)
 
@@ -86,9 +87,9 @@ def limited(ranks: int) -> Iterator[None]:
 def _end_idle(libraries: ThreadpoolController) -> None:
     """End the threads that OpenBLAS has started, as it does itself at a fork; it starts them again for who needs them.
 
-    Not where the program has threads of its own, one of which may be in the library.
+    Not where the program has threads of its own, one of which may be in the library; those of pybsp never are.
     """
-    if threading.active_count() > 1:
+    if sum(not one.name.startswith("pybsp ") for one in threading.enumerate()) > 1:
         return
     for one in libraries.info():
         if one["internal_api"] == "openblas" and one["threading_layer"] == "pthreads":

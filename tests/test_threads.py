@@ -61,10 +61,12 @@ def test_who_starts_ranks_gives_them_their_share_before_they_load_a_library() ->
     assert threads.of_ranks(1) == {}
 
 
-def test_threads_that_wait_for_work_have_ended_in_the_block() -> None:
+def test_threads_that_wait_for_work_have_ended_in_the_block_and_after_it() -> None:
     """They would take half of each core from ranks, for 0.1 s."""
     program = """if True:
         import os
+        import threading
+        import time
         import numpy as np
         from pybsp import doctor, process, report, threads
 
@@ -72,10 +74,16 @@ def test_threads_that_wait_for_work_have_ended_in_the_block() -> None:
             return len(os.listdir("/proc/self/task"))
 
         before, taken, a = there(), threads.in_use(), np.ones((500, 500))
+        ours = threading.Event()
+        threading.Thread(target=ours.wait, name="pybsp watch", daemon=True).start()
         with threads.limited(max(process.cores(), 2)):
-            assert there() == 1, (before, there())
+            assert there() == 2, (before, there())
             assert (a @ a == 500).all()
         assert threads.in_use() == taken
+        assert there() == 2, (before, there())  # nor beside the next run
+        ours.set()
+        while threading.active_count() > 1:
+            time.sleep(0.001)
         assert (a @ a == 500).all()  # by as many threads as before
         assert there() == before, (before, there())
     """

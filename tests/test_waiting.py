@@ -26,7 +26,7 @@ from pybsp.errors import SyncError, UsageError
 from pybsp.transport.medium import MPITransport
 from pybsp.transport.patience import AGAIN, ANNOUNCES, Absence, Patience
 from pybsp.transport.revocation import SLACK
-from pybsp.transport.waiting import LOOK, Waiter
+from pybsp.transport.waiting import LOOK, TURN, Waiter
 
 from .launching import LIMIT, Ended, Program, failed_once, finish, mpiexec, python, run, start
 from .test_aggregated import pretending
@@ -537,6 +537,28 @@ def test_who_waits_without_sleep_looks_beside_it_once_in_a_millisecond(mode: str
     assert waiter.until(test, None)
     assert 1 <= looks[0] <= (time.perf_counter() - begin) / LOOK + 1
     assert tested[0] > 2 * looks[0]
+
+
+@pytest.mark.parametrize(("a_yield", "naps"), [(2 * TURN, 1), (0.0, 0)])
+def test_who_gave_up_its_core_to_whom_it_waited_for_naps_once_so_as_to_be_given_another(
+    a_yield: float, naps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two ranks that take turns on a core need 80 us for a superstep, while another core may be idle."""
+    waiter, yielded, slept = Waiter("polite"), [False], []
+    monkeypatch.setattr(time, "sleep", slept.append)
+
+    def give_up() -> None:
+        end = time.perf_counter() + a_yield
+        while time.perf_counter() < end:
+            pass
+        yielded[0] = True
+
+    monkeypatch.setattr(os, "sched_yield", give_up)
+    assert waiter.until(lambda _: yielded[0], None)
+    assert not slept
+    for _ in range(2):
+        assert waiter.until(lambda _: True, None)
+    assert len(slept) == naps
 
 
 # -- where others were seen ---------------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ SHARE = 1 / 2048  # looks of who has a core cost nobody much, and all the others
 SHARE_CROWDED = 1 / 64
 LONGEST_STEP = 5e-4
 MOMENT = 20e-6
+TURN = 5e-5  # seconds that a yield takes only where another has had this core
 LOOK = 1e-3  # seconds between two looks of who does not sleep
 # Looks at a word in shared memory before waiting begins; with more ranks than cores one, and then yield. The compiled
 # core looks a hundred times as often, for 100 to 200 us, before all that: from a wait in Python its way back is a
@@ -68,6 +69,7 @@ class Waiter:
         self._adapts = mode == "polite"
         self._spin = self._most
         self._share = SHARE
+        self._shares_core = False
         self.tries = TRIES if self._most else 1
         self.look: Callable[[], None] = _nothing
         self.moving: set[int] = set()
@@ -98,6 +100,11 @@ class Waiter:
         clock = time.perf_counter
         look = self.look if looks else _nothing
         start = clock()
+        if self._shares_core:
+            # The last wait was over as soon as this core was given up: two ranks take turns on it, perhaps while
+            # another core is idle, which the system sees to after 0.1 s. Who wakes up is given that one.
+            self._shares_core = False
+            time.sleep(STEP)
         never = float("inf") if deadline is None else deadline
         late = start + self.patience if deadline is None and looks else never
         limit = start
@@ -119,12 +126,14 @@ class Waiter:
         limit = min(limit + self._yield, never)
         pause = clock() + LOOK
         nap = pause if self._adapts else never
+        shared = False
         while (now := clock()) < limit:
             # One test moves the library on by little: with four for each turn on the core, supersteps of 8 ranks on 2
             # cores take less than half the time that they take with one.
             if test(what) or test(what) or test(what) or test(what):
                 if self._most:
                     self._adapt(now - start)
+                    self._shares_core = shared
                 return True
             if self.moving or now > pause:
                 look()
@@ -136,7 +145,9 @@ class Waiter:
                 time.sleep(STEP)
                 nap = now + NAPS
             else:
+                now = clock()
                 os.sched_yield()
+                shared = clock() - now > TURN
         self._adapt(float("inf"))
         while not test(what):
             now = clock()
