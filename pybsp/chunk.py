@@ -37,6 +37,7 @@ class Noting:
         work: flop charged to it.
         left: when the last one ended, by `clock`.
         entered: when the exchange began that ends it.
+        over: when one of records was over, which are still to be read.
     """
 
     memory: bytearray
@@ -45,6 +46,7 @@ class Noting:
     work: float
     left: float
     entered: float
+    over: float
 
     def note_row(self, label: float, leave: float, counts: bytes) -> None:
         """A superstep has ended, on ranks; its exchange began at `entered`.
@@ -93,7 +95,7 @@ if TYPE_CHECKING or core is None:
 
         def __init__(self) -> None:
             self.memory, self.end = bytearray(), 0
-            self.label_number = self.work = self.left = self.entered = 0.0
+            self.label_number = self.work = self.left = self.entered = self.over = 0.0
 
 else:
 

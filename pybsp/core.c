@@ -74,7 +74,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *memory; /* bytearray */
     Py_ssize_t end;   /* of the rows, in numbers */
-    double label_number, work, left, entered;
+    double label_number, work, left, entered, over;
     double words, messages; /* of the mail that goes out */
 } Chunk;
 
@@ -170,7 +170,8 @@ static PyMemberDef chunk_members[] = {
     {"end", T_PYSSIZET, offsetof(Chunk, end), 0, NULL},
     {"label_number", T_DOUBLE, offsetof(Chunk, label_number), 0, NULL},
     {"work", T_DOUBLE, offsetof(Chunk, work), 0, NULL}, {"left", T_DOUBLE, offsetof(Chunk, left), 0, NULL},
-    {"entered", T_DOUBLE, offsetof(Chunk, entered), 0, NULL}, {NULL, 0, 0, 0, NULL}};
+    {"entered", T_DOUBLE, offsetof(Chunk, entered), 0, NULL}, {"over", T_DOUBLE, offsetof(Chunk, over), 0, NULL},
+    {NULL, 0, 0, 0, NULL}};
 
 static PyMethodDef chunk_methods[] = {
     {"note_row", (PyCFunction)(void (*)(void))note_counted, METH_FASTCALL, NULL}, {NULL, NULL, 0, NULL}};
@@ -325,7 +326,7 @@ static PyObject *show_record(Meeting *self, Args args, Py_ssize_t count)
     log->entered = now();
     PyObject *same = meet_as(self, args[0], SHOWS, "_show", "_shown");
     PyObject *found = same == Py_True ? PyList_New(PyTuple_GET_SIZE(sources)) : NULL;
-    leave = now(); /* reading is the computing of what follows */
+    leave = log->over = now(); /* reading is the computing of what follows */
     for (Py_ssize_t i = 0; found && i < PyTuple_GET_SIZE(members); i++)
         if (!(record = record_of(self, PyTuple_GET_ITEM(members, i), at)) || *record != sign)
             Py_CLEAR(found);

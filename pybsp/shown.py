@@ -226,6 +226,7 @@ class Shown:
             else:
                 log.entered, sent = clock(), NOTHING
                 arrival = self._show(RIDES)
+            log.over = clock()
         except BaseException as error:
             self._leave(error, name)
             raise
@@ -251,10 +252,9 @@ class Shown:
                         self._engine.agreement.differ(self._differs(name, place, signature))
                     self._came = arrival, log.entered - log.left, sent
                     return NOT_SHOWN
-            leave = clock()  # reading is the computing of what follows, as in `sync`
             found, counts = read(at)
             if arrival is None:
-                log.note_row(label, leave, counts)
+                log.note_row(label, log.over, counts)  # reading is the computing of what follows, as in `sync`
                 return found
         except BaseException as error:
             self._leave(error, name)
@@ -301,7 +301,7 @@ class Shown:
                 if arrival is None:
                     if differs:
                         self._engine.agreement.differ(differs)
-                    log.note_row(label, clock(), counts)
+                    log.note_row(label, log.over, counts)
                     return None
         except BaseException as error:
             self._leave(error, name)

@@ -176,9 +176,10 @@ class Twin:
         at = self._areas[self.number + 1 & 1]
         write_record(self._own_part, at, signature, value)
         log.entered = clock()
-        if not self._show(kind):
+        alike = self._show(kind)
+        leave = log.over = clock()  # reading is the computing of what follows
+        if not alike:
             return False
-        leave = clock()  # reading is the computing of what follows
         found = read_records(self._parts, at, signature, like, sources, members)
         if found is None:
             return True
