@@ -24,6 +24,7 @@ _pack_all = struct.Struct("=7d").pack
 _WITHOUT_ITEMS = struct.Struct("=4d16xd")
 pack_counts, unpack_counts = _WITHOUT_ITEMS.pack, _WITHOUT_ITEMS.unpack  # words, messages, out and in; ways
 NO_COUNTS = pack_counts(0, 0, 0, 0, 0)
+UNCOUNTED = b""  # of what is noted elsewhere
 _pack_counted_row = struct.Struct(f"=4d{len(NO_COUNTS)}s").pack_into
 
 

@@ -47,8 +47,7 @@
 #define BY_MAIL 2
 #define ITEMS 256 /* that are laid out by this, at most */
 #define DEALT 64 /* processors that `deal` deals to, at most */
-#define LOOKS 100 /* for each of a waiter's tries, 100 to 200 us: the way back from a wait in Python is longer */
-#define TURNS 100 /* of others on the core, likewise, where there are more ranks than cores */
+#define LOOKING 3e-6 /* seconds for each of a waiter's tries: from a wait in Python the way back is longer */
 
 enum { NOTHING, FLOAT, FLOAT64, INT }; /* what a record shows, as short_records.py has them */
 
@@ -166,8 +165,7 @@ static void chunk_dealloc(Chunk *self)
 }
 
 static PyMemberDef chunk_members[] = {
-    {"memory", T_OBJECT_EX, offsetof(Chunk, memory), 0, NULL},
-    {"end", T_PYSSIZET, offsetof(Chunk, end), 0, NULL},
+    {"memory", T_OBJECT_EX, offsetof(Chunk, memory), 0, NULL}, {"end", T_PYSSIZET, offsetof(Chunk, end), 0, NULL},
     {"label_number", T_DOUBLE, offsetof(Chunk, label_number), 0, NULL},
     {"work", T_DOUBLE, offsetof(Chunk, work), 0, NULL}, {"left", T_DOUBLE, offsetof(Chunk, left), 0, NULL},
     {"entered", T_DOUBLE, offsetof(Chunk, entered), 0, NULL}, {"over", T_DOUBLE, offsetof(Chunk, over), 0, NULL},
@@ -232,7 +230,7 @@ static int reclaim(Meeting *self)
 static int all_here(Meeting *self)
 {
     int64_t least = (int64_t)self->number << STATUS_EPOCH_SHIFT;
-    long tries = 0, turns = TURNS;
+    long tries = 0, turns = 100; /* of others on the core, where there are more ranks than cores */
     for (Py_ssize_t k = 0; k < self->size; k++) {
         int64_t *status = status_of(self, k);
         if (k == self->own || LOAD(status) >= least)
@@ -250,8 +248,9 @@ static int all_here(Meeting *self)
                 sched_yield();
             Py_END_ALLOW_THREADS;
         }
-        for (long looks = tries == 1 ? 0 : LOOKS * tries; looks > 0 && LOAD(status) < least; looks--)
-            PAUSE();
+        for (double end = tries == 1 ? 0 : now() + LOOKING * tries; LOAD(status) < least && now() < end;)
+            for (int looks = 64; looks && LOAD(status) < least; looks--)
+                PAUSE();
         if (LOAD(status) < least)
             return 0;
     }
@@ -277,15 +276,16 @@ static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, const cha
     return PyObject_CallMethod((PyObject *)self, unlike, "L", (long long)word);
 }
 
-/* meet(kind) or meet(kind, log, label, counts): an exchange, and, where all did so, its row in the log. */
+/* meet(kind) or meet(kind, log, label, counts): an exchange and, where all did so and it counts, its row in the log. */
 static PyObject *noted(Meeting *self, Args args, Py_ssize_t count, int64_t flags, char *twin, char *end)
 {
     EXPECT(count && PyLong_Check(args[0]), "a kind");
-    Chunk *log = count == 4 && COUNTED(args[3]) ? LOG(args[1]) : NULL;
+    Chunk *log = count == 4 ? LOG(args[1]) : NULL;
     if (log)
         log->entered = now();
     PyObject *same = meet_as(self, args[0], flags, twin, end);
-    if (log && same == Py_True && note_row(log, PyFloat_AsDouble(args[2]), now(), counts_of(args[3])))
+    double at = log ? log->over = now() : 0.0;
+    if (log && same == Py_True && COUNTED(args[3]) && note_row(log, PyFloat_AsDouble(args[2]), at, counts_of(args[3])))
         Py_CLEAR(same);
     return same;
 }

@@ -55,6 +55,7 @@ def predicted_exchange(
     counted: tuple[float, ...],
     ways: int,
     first: bool = False,
+    waiting: float | None = None,
 ) -> float:
     """Seconds that the exchange of a superstep takes by a machine.
 
@@ -65,13 +66,19 @@ def predicted_exchange(
         counted: h, messages, M and items.
         ways: in which its data goes.
         first: whether one of them has not been used before under the superstep's label.
+        waiting: as of `BSPMachine.exchanging`.
     """
     if overlaps(machine):
         return machine.elapsed(computing, *counted) - computing
     if isinstance(machine, BSPMachine) and machine.exchange is not None and not virtual:
         h, messages, words, items = counted
-        return machine.exchanging(h, messages, words, items, ways, computing, first)
+        return machine.exchanging(h, messages, words, items, ways, computing, first, waiting)
     return machine.elapsed(0.0, *counted)
+
+
+def others_waited(longest: float, mean: float, p: int) -> float:
+    """Seconds that others wait for the one that computes longest, mean over them, where all compute so on average."""
+    return (longest - mean) * p / (p - 1) if p > 1 else 0.0
 
 
 class Ledger(Records):
@@ -150,7 +157,8 @@ class Ledger(Records):
             # Of supersteps of parts in which one after the other computes longest no processor has computed it all.
             computing, of_parts = max(computing, parts.seconds), parts.exchange_predicted
         before = computing + of_parts if overlaps(self.machine) else row[SECONDS]
-        exchange = of_parts + predicted_exchange(self.machine, self.virtual, before, counted, ways, first)
+        waiting = others_waited(row[SECONDS], row[MEAN], self.machine.p)
+        exchange = of_parts + predicted_exchange(self.machine, self.virtual, before, counted, ways, first, waiting)
         return Record(
             label=self._names[int(row[LABEL])],
             work=work,

@@ -21,6 +21,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,9 +50,9 @@ PROCESSORS = whole(1, 2**31 - 1)  # in a file: as many as MPI counts
 LEAST, ABOVE = number(), number(above=True)
 FURTHER = "further"  # of `BSPMachine.o_way`, beside the ways: each but the first, of those that send; notes are none
 LATE = ("empty", "sending")  # of `BSPMachine.late`
-FIRST = 0.3  # share of it, at least, in a superstep that uses a way first under its label: fits the examples
-FIRST_RECORD = 0.02  # the same, where its only way is a record
-COLD = 1e-4  # seconds that these are at most: of late on a cluster most is that others sleep
+FIRST = 0.3  # share of it in a superstep that uses a way first under its label, where no `first` was measured
+COLD = 1e-4  # seconds that this is at most: of late on a cluster most is that others sleep
+WAITED = 0.3  # share of computing that who comes early waits, where it is not said
 NO_KINDS: Mapping[str, float] = types.MappingProxyType({})
 AnyMachine = TypeVar("AnyMachine", "BSPMachine", "EBSPMachine")
 Sized = TypeVar("Sized", bound="BSPMachine | EBSPMachine")
@@ -71,12 +72,21 @@ _OF_EXCHANGE: Mapping[str, Decoder] = types.MappingProxyType(
         "o_item": LEAST,
         "o_way": table(LEAST),
         "late": table(LEAST),
-        "after": each(each(ABOVE, least=2, most=4)),
+        "first": table(LEAST),
+        "after": each(each(ABOVE, least=2, most=5)),
         "segments": each(each(LEAST, least=4, most=4)),
         "error_median": optional(LEAST),
         "error_p95": optional(LEAST),
     }
 )
+
+
+def _whole_row(row: Sequence[float]) -> tuple[float, ...]:
+    """A row of `after`, of which older files say less."""
+    seconds, *shares = row
+    if len(row) == 2:
+        shares *= 3
+    return tuple(row) if len(row) > 4 else (seconds, WAITED * seconds, *shares)
 
 
 def _with_notes(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
@@ -110,12 +120,14 @@ class BSPMachine(MachinePart):
         o_way: seconds of a superstep's exchange whose data goes in a way of `pybsp.ways.WAYS`, beside what messages and
             words cost, and of each further way beside another ("further"): pairs of name and seconds, or a mapping. A
             ledger's predictions alone know the ways.
-        late: seconds that an exchange takes more after long computing, when caches hold none of what it needs: pairs,
-            or a mapping; "empty" where no message goes, "sending" where one does, and what each way adds. 0.3 of
-            it at least where a label uses a way for the first time, 0.02 where its only way is a record; of either no
-            more than 100 us.
-        after: rows (seconds of computing, and the shares after it of "empty", "sending" and what ways add), ascending;
-            from the last on they are that row's. Rows of two have one share for all.
+        late: seconds that an exchange takes more after long computing: pairs, or a mapping; "empty" where no message
+            goes, "sending" where one does, both of which grow with the time that who came early has waited, and what
+            each way adds, whose code and data are in no cache then.
+        first: seconds that each way adds where a label uses it for the first time: pairs, or a mapping. As
+            files of before pybsp 0.4 have none it is 0.3 of `late` there, of all ways at most 100 us.
+        after: rows (seconds of computing, seconds that who came early waited, and the shares after it of "empty",
+            "sending" and what ways add), ascending; from the last on they are that row's. Rows of four do not say how
+            long others waited: 0.3 of the computing. Rows of two have one share for all, too.
         exchange: the machine of what a superstep takes beside computing, to which a ledger counts what the program
             does to send and to read: its g, l and o's are smaller. None: the same as of whole supersteps.
         rates: flop/s of work of some kinds (`bsp.work(flops, kind="sort")`), where they are others than r: pairs, or a
@@ -148,7 +160,8 @@ class BSPMachine(MachinePart):
     o_item: float = 0.0
     o_way: tuple[tuple[str, float], ...] = ()
     late: tuple[tuple[str, float], ...] = ()
-    after: tuple[tuple[float, float, float, float], ...] = ()
+    first: tuple[tuple[str, float], ...] = ()
+    after: tuple[tuple[float, float, float, float, float], ...] = ()
     exchange: BSPMachine | None = None
     rates: tuple[tuple[str, float], ...] = ()
 
@@ -200,7 +213,7 @@ class BSPMachine(MachinePart):
         forms: dict[str, tuple[str, Callable[[Any], Any]]] = {
             "rates": ("pairs (kind of work, flop/s), or a dict of them", dict),
             "o_way": ("pairs (name, seconds), or a dict of them", dict),
-            "late": ("pairs (name, seconds), or a dict of them", dict),
+            **dict.fromkeys(("late", "first"), ("pairs (name, seconds), or a dict of them", dict)),
             "after": ("rows (seconds of computing, shares of `late`)", lambda rows: [tuple(row) for row in rows]),
             "hosts": ("names, one of each processor's", tuple),
         }
@@ -227,7 +240,7 @@ class BSPMachine(MachinePart):
 
     def _check_ways(self) -> None:
         """Refuse what no way, or no time after computing, can cost; as pairs it can be hashed."""
-        for name, known in (("o_way", (*WAYS, FURTHER)), ("late", (*LATE, *WAYS))):
+        for name, known in (("o_way", (*WAYS, FURTHER)), ("late", (*LATE, *WAYS)), ("first", WAYS)):
             given = dict(getattr(self, name))
             if not given.keys() <= set(known) or not all(is_finite(x) and x >= 0 for x in given.values()):
                 raise UsageError(
@@ -235,53 +248,57 @@ class BSPMachine(MachinePart):
                     f"{getattr(self, name)!r}"
                 )
             object.__setattr__(self, name, tuple(given.items()))
-        rows = tuple((*row, row[-1], row[-1]) if len(row) == 2 else tuple(row) for row in self.after)
-        ends = (math.inf, 1.0, 1.0, 1.0)
-        if not all(len(row) == 4 and all(is_finite(x) and x > 0 for x in row) for row in rows) or any(
-            a >= b or any(low > high for low, high in zip(less, more, strict=True))
-            for (a, *less), (b, *more) in pairwise((*rows, ends))
+        rows = tuple(map(_whole_row, self.after))
+        ends = (math.inf, math.inf, 1.0, 1.0, 1.0)
+        if not all(len(row) == 5 and all(is_finite(x) and x > 0 for x in row) for row in rows) or any(
+            a >= b or waited >= longer or any(low > high for low, high in zip(less, more, strict=True))
+            for (a, waited, *less), (b, longer, *more) in pairwise((*rows, ends))
         ):
             raise UsageError(
-                "BSPMachine: after must be rows (seconds of computing, shares of empty, of sending, and of what ways "
-                f"add) of numbers above 0, ascending, no share above 1, got {self.after!r}"
+                "BSPMachine: after must be rows (seconds of computing, of waiting, shares of empty, of sending, and of "
+                f"what ways add) of numbers above 0, ascending, no share above 1, got {self.after!r}"
             )
         object.__setattr__(self, "after", rows)
         object.__setattr__(self, "_of_ways", {})
 
-    def _more(self, ways: int) -> tuple[float, float, float]:
-        """What an exchange takes beyond messages and words: seconds; those that long computing adds, and adds to ways.
+    def _more(self, ways: int) -> tuple[float, float, float, float]:
+        """What an exchange takes beyond messages and words: seconds; what others' waiting adds, at most, what computing
+        adds to ways, at most, and what these add at first.
 
         They depend on nothing else, and ledgers ask for few ways many times.
         """
-        found: dict[int, tuple[float, float, float]] = self._of_ways  # type: ignore[attr-defined]
+        found: dict[int, tuple[float, float, float, float]] = self._of_ways  # type: ignore[attr-defined]
         if ways not in found:
             sending = (ways & SENDING).bit_count()
             further = max((ways & SENDING & ~BY_NOTE).bit_count() - 1, 0)  # notes go the way of what they are beside
             soon, late = _with_notes(self.o_way), _with_notes(self.late)
-            names = named(ways)
+            names, first = named(ways), dict(self.first)
+            of_ways = sum(late.get(name, 0.0) for name in names)
             found[ways] = (
                 sum(soon.get(name, 0.0) for name in names) + further * soon.get(FURTHER, 0.0),
                 late.get(LATE[sending > 0], 0.0),
-                sum(late.get(name, 0.0) for name in names),
+                of_ways,
+                sum(first.get(name, 0.0) for name in names) if first else min(FIRST * of_ways, COLD),
             )
         return found[ways]
 
-    def _shares(self, computing: float) -> tuple[float, float, float]:
-        """The shares of `late` after so many seconds of computing: a power of these between two rows."""
+    def _shares(self, seconds: float, by: int) -> tuple[float, ...]:
+        """The shares of `late` after so many seconds: a power of these between two rows.
+
+        Args:
+            by: 0: of computing; 1: of waiting.
+        """
         rows = self.after
-        if not rows or computing <= 0:
+        if not rows or seconds <= 0:
             return 0.0, 0.0, 0.0
-        if computing >= rows[-1][0]:
-            return rows[-1][1:]
+        if seconds >= rows[-1][by]:
+            return rows[-1][2:]
         if len(rows) == 1:
-            end, *shares = rows[0]
-            empty, sending, of_ways = (share * computing / end for share in shares)
-        else:
-            row = max(1, bisect_right(rows, (computing, 1.0, 1.0, 1.0)))
-            (a, *less), (b, *more) = rows[row - 1 : row + 1]
-            power = math.log(computing / a) / math.log(b / a)
-            empty, sending, of_ways = (float(low * (high / low) ** power) for low, high in zip(less, more, strict=True))
-        return empty, sending, of_ways
+            return tuple(share * seconds / rows[0][by] for share in rows[0][2:])
+        row = max(1, bisect_right(rows, seconds, key=itemgetter(by)))
+        below, above = rows[row - 1 : row + 1]
+        power = math.log(seconds / below[by]) / math.log(above[by] / below[by])
+        return tuple(low * (high / low) ** power for low, high in zip(below[2:], above[2:], strict=True))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BSPMachine:
@@ -310,7 +327,7 @@ class BSPMachine(MachinePart):
     def as_part(self) -> dict[str, Any]:
         """What a machine file holds of it."""
         part = super().as_part()
-        part.update({name: dict(part[name]) for name in ("o_way", "late", "rates") if name in part})
+        part.update({name: dict(part[name]) for name in ("o_way", "late", "first", "rates") if name in part})
         if self.exchange is not None:
             part["exchange"] = {
                 name: value for name, value in self.exchange.as_part().items() if name in ("g", "l", *_OF_EXCHANGE)
@@ -326,6 +343,7 @@ class BSPMachine(MachinePart):
         ways: int = 0,
         computing: float = 0.0,
         first: bool = False,
+        waiting: float | None = None,
     ) -> float:
         """Seconds of a superstep's exchange: without computing, nor what the program does to send and to read.
 
@@ -338,17 +356,17 @@ class BSPMachine(MachinePart):
             h, messages, M, items: as of a `Superstep`.
             ways: in which its data goes (`pybsp.ways`).
             computing: seconds of it before the exchange, of the processor that computes longest.
-            first: whether one of the ways has not been used before under the superstep's label: some of `late` counts.
+            first: whether one of the ways has not been used before under the superstep's label.
+            waiting: seconds that others had waited when the last one came, mean of these; None: 0.3 of the computing.
         """
         machine = self.exchange or self
-        soon, late, of_ways = machine._more(ways)
-        if late or of_ways:
-            empty, sending, share_of_ways = machine._shares(computing)
-            after = late * (sending if ways & SENDING else empty) + of_ways * share_of_ways
-            cold = (FIRST if ways & ~BY_RECORD else FIRST_RECORD) * (late + of_ways) if first else 0.0
-            soon += max(after, min(cold, COLD))
-        if ways & BY_RECORD and not ways & SENDING:  # no message goes
-            return machine.l + machine.g * h + soon
+        soon, late, of_ways, at_first = machine._more(ways)
+        if late or of_ways or at_first:
+            empty, sending, _ = machine._shares(WAITED * computing if waiting is None else waiting, 1)
+            cold = of_ways * machine._shares(computing, 0)[2]
+            soon += late * (sending if ways & SENDING else empty) + cold + (at_first if first else 0.0)
+        if ways & BY_RECORD and not ways & SENDING:  # no message goes, and to read records is computing
+            return machine.l + soon
         return machine.elapsed(0.0, h, messages, M, items) + soon
 
     def time(self, w: float, h: float, messages: float = 0, items: float = 0) -> float:
@@ -404,6 +422,7 @@ class BSPMachine(MachinePart):
             "o_item": self.o_item,
             "o_way": dict(self.o_way),
             "late": dict(self.late),
+            "first": dict(self.first),
             "after": [list(row) for row in self.after],
             "calibrated": self.calibrated,
             "cost": self.cost,

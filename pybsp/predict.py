@@ -31,7 +31,7 @@ from .drawing import Axis, bars, lines
 from .drawing import table as html_table
 from .errors import BSPError, UsageError
 from .files import replacing, require_outputs, working_folder
-from .ledger import overlaps
+from .ledger import others_waited, overlaps
 from .ledger_file import read
 from .machine import BSPMachine, resized
 from .managed import managed
@@ -41,7 +41,7 @@ from .records import PartTotals, Record
 from .ways import firsts
 
 SCALED = ("g", "l", "o_msg", "o_item", "r")  # numbers of a machine, and tables of it
-SCALED_TABLES = ("o_way", "late")
+SCALED_TABLES = ("o_way", "late", "first")
 _NAMES = (*SCALED, *SCALED_TABLES)
 _WITH_P = re.compile(r"\{(?:(\d+) ?\* ?)?p(?: ?\* ?(\d+))?\}")  # {p}, {100*p}, {p*100}
 _OTHERWISE_WITH_P = re.compile(r"\{[\d\s.+*/()-]*p[\d\s.+*/()p-]*\}")
@@ -111,7 +111,8 @@ def predicted(
             of_parts = number * _exchange(record.parts, machine, record.parts.seconds / faster / number, False, number)
             latency += number * empty
         before = computing + of_parts if overlaps(machine) else computing
-        exchange = of_parts + _exchange(record, machine, before, first)
+        waiting = others_waited(computing, record.seconds_mean / faster, machine.p)
+        exchange = of_parts + _exchange(record, machine, before, first, waiting=waiting)
         of_one = (1, computing, record.waiting / faster, exchange, min(latency, exchange))
         sums = [a + b for a, b in zip(sums, of_one, strict=True)]
     return Prediction(label, machine.p, int(sums[0]), *sums[1:])
@@ -132,12 +133,13 @@ def _exchange(
     computing: float = 0.0,
     first: bool = False,
     supersteps: int = 1,
+    waiting: float | None = None,
 ) -> float:
     """Seconds that an exchange takes: each of so many supersteps, of which these are the counts."""
     h, messages, words, items = (count / supersteps for count in (counts.h, counts.messages, counts.M, counts.items))
     if overlaps(machine):
         return machine.elapsed(computing, h, messages, words, items) - computing
-    return machine.exchanging(h, messages, words, items, counts.ways, computing, first)
+    return machine.exchanging(h, messages, words, items, counts.ways, computing, first, waiting)
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

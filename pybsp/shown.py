@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .account import COUNTS, NOTHING
-from .chunk import Counted, clock, unpack_counts
+from .chunk import UNCOUNTED, Counted, clock, unpack_counts
 from .failures import note_label
 from .mail import Message, unpack
 from .rides import Letter, Ride, Stream, Supersteps, signature
@@ -223,10 +223,10 @@ class Shown:
                 parcels, sent = self._engine.pack_rides()
                 log.entered = clock()
                 arrival = self._show(RIDES, parcels) or QUIET
+                log.over = clock()
             else:
-                log.entered, sent = clock(), NOTHING
-                arrival = self._show(RIDES)
-            log.over = clock()
+                sent = NOTHING
+                arrival = self._show(RIDES, None, log, 0.0, UNCOUNTED)
         except BaseException as error:
             self._leave(error, name)
             raise

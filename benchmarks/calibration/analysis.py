@@ -21,7 +21,7 @@ from .fits.held_out import held_out
 from .fits.intervals import batch_medians, median_interval
 from .fits.logp import fit_logp
 from .fits.noise import noise
-from .fits.ways import fit_late, fit_ways, predict, with_late, with_ways
+from .fits.ways import fit_first, fit_late, fit_ways, predict, with_first, with_late, with_ways
 from .flags import flag
 from .results import After, BSPFit, Calibration, Errors, ExchangeFit, LogPFit, Segment
 from .samples import Point, Raw, Sample
@@ -101,10 +101,12 @@ def _exchange(raw: Raw, seed: int) -> ExchangeFit | None:
     plain = machine_file.bsp_machine(fit, raw.about)
     o_way, o_item = fit_ways(by.get("way", []) + by.get("queue", []), plain, seed)
     soon = with_ways(plain, o_way, o_item)
+    first = fit_first(by.get("first", []), soon, seed)
+    soon = with_first(soon, first)
     late, shares = fit_late(by.get("after", []), soon, seed)
     machine = with_late(soon, late, shares)
     unseen = [sample for name in HELD_OUT for sample in by.get(name, [])]
-    without = {"o_way": with_late(plain, late, shares), "late": soon}
+    without = {"o_way": with_late(with_first(plain, first), late, shares), "late": soon}
     return ExchangeFit(
         dataclasses.replace(fit, o_item=o_item or fit.o_item),
         _off(unseen, machine),
@@ -112,6 +114,7 @@ def _exchange(raw: Raw, seed: int) -> ExchangeFit | None:
         late,
         tuple(After(seconds, *of_delay) for seconds, of_delay in shares.items()),
         {name: errors for name, other in without.items() if (errors := _off(unseen, other)) is not None},
+        first,
     )
 
 

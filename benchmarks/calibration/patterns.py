@@ -52,6 +52,20 @@ from .samples import EXCHANGE, Point
 WORD = 8  # bytes that the ledger counts as one
 QUEUED = ("queue", "queue-and-own")  # patterns that go through queues
 Whole = NDArray[np.int64]
+SLEEPING = 5e-2  # seconds of computing that are long: who comes early sleeps meanwhile
+# The shares of computing that half of the processors are spared, from so many seconds of it on: no program is even. So
+# who comes early waits for 12 us to 0.3 ms, nearly 5 ms, and so long that it sleeps.
+EARLY = ((SLEEPING, 0.5), (4e-3, 0.9), (0.0, 0.3))
+
+
+def spared(delay: float) -> float:
+    """Seconds that half of the processors compute less before a superstep, in turns, and wait for the others."""
+    return next(share for least, share in EARLY if delay >= least) * delay
+
+
+def waited(delay: float, p: int) -> float:
+    """What processors wait so for one that computes the longest, mean over all but that one: as ledgers have it."""
+    return spared(delay) * (p / 2) / (p - 1)
 
 
 class PatternRelation(NamedTuple):

@@ -189,9 +189,11 @@ def _exchange(fit: ExchangeFit) -> list[RenderableType]:
     """What ledgers predict by, beside l, o_msg and g of exchanges."""
     if not fit.o_way:
         return []
-    table = new_table("Exchanges alone: seconds by the way of data", ["way"], ["o_way", "after long computing"])
+    table = new_table(
+        "Exchanges alone: seconds by the way of data", ["way"], ["o_way", "at first", "after long computing"]
+    )
     for name in dict.fromkeys([*fit.late, *fit.o_way]):
-        add_row(table, name, *(_cell(of[name]) if name in of else "" for of in (fit.o_way, fit.late)))
+        add_row(table, name, *(_cell(of[name]) if name in of else "" for of in (fit.o_way, fit.first, fit.late)))
     parts: list[RenderableType] = [table]
     if fit.errors is not None:
         without = "".join(f"; without {name} by {_errors(errors)}" for name, errors in fit.without.items())

@@ -121,6 +121,7 @@ class ExchangeFit:
         late: seconds that an exchange takes more after long computing: "empty", "sending", and what each way adds.
         after: the shares of `late`, by seconds of computing.
         without: errors of held-out supersteps, by a machine without o_way, and without `late`.
+        first: seconds that an exchange takes more by a way of data if others were used before it.
     """
 
     fit: BSPFit
@@ -129,6 +130,7 @@ class ExchangeFit:
     late: dict[str, Estimate] = field(default_factory=dict)
     after: tuple[After, ...] = ()
     without: dict[str, Errors] = field(default_factory=dict)
+    first: dict[str, Estimate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

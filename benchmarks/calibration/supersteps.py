@@ -52,8 +52,6 @@ SETTLED = 0.02  # drift over the last five batches, relative, at which a machine
 EXCHANGED = ("bsp", "held-out", "queue")  # experiments of which the exchange alone is noted too
 ROUNDS = 4  # of supersteps in a sample whose exchanges are noted: an even number, as of all samples of two processors
 LONG = 1e-3  # seconds of computing before each, from which on one will do
-UNEVEN, UNEVEN_LONG = 0.7, 0.5  # no program computes evenly: who comes early waits; after long computing it sleeps
-SLEEPING = 5e-2  # seconds of computing that are long
 MEMORY = 1 << 26  # bytes that computing goes through, PIECE by piece: more than caches hold
 PIECE = 1 << 14
 # What a program computes with: its code goes through the caches as its data does.
@@ -84,7 +82,8 @@ class Bench:
         nodes: the node of each processor; needed for points within and between nodes.
 
     Attributes:
-        exchanged: what the last visit's supersteps took less computing: sending and reading are that, for a ledger.
+        exchanged: what the last visit's supersteps took less computing: sending and reading are that, for a ledger; of
+            exchanges that are timed alone what the first took.
         timer: of `bsp.time`; the worst processor's, so equal on all.
     """
 
@@ -100,7 +99,8 @@ class Bench:
         self._memory: NDArray[np.float64] | None = None
         self._idle: deque[NDArray[np.float64]] = deque(maxlen=LAST)  # of empty supersteps, as the last visits had them
         self._line = (0.0, 0.0, 0.0)  # l, o_msg, g: roughly, by `pilot`
-        self._noted: NDArray[np.float64] = np.empty((0, 3))  # of the supersteps that were timed last
+        # Of the supersteps that were timed last, with those before them.
+        self._noted: NDArray[np.float64] = np.empty((0, 3))
         self.exchanged: list[Sample] = []
         self.timer = Timer(*self._together(list(timer(bsp.time))).max(axis=0).tolist())
 
@@ -220,17 +220,23 @@ class Bench:
         """The exchanges of a point's supersteps: each as measured, less computing, as the ledger has it.
 
         Before each superstep the processors compute for the point's `delay`, as a program does, which puts other data
-        into their caches. Each sample is the mean of some runs of the operations.
+        into their caches. Each sample is the mean of some runs of the operations. What the first took, after other
+        points have been visited, is another one.
         """
         rounds, before = ROUNDS if point.delay < LONG else 1, 1
-        if point.delay >= SLEEPING:
+        if point.delay >= patterns.SLEEPING:
             count, before = max(1, min(count, int(self.settings.visit / point.delay))), 0
         after = [self._after(point.delay, one) for one in operations] if point.delay else list(operations)
         self._stamps(after, count, rounds, before)
         noted = self._together(self._noted.ravel().tolist()).reshape(self.bsp.p, -1, 3)
         computed, measured, _ = spans(*np.moveaxis(noted, 2, 0))
+        # An operation may be several supersteps. What comes before the samples is one round of all.
+        of_rounds = (measured - computed).reshape(before + count * rounds, -1)
         alone, repeats = point._replace(where=EXCHANGE), rounds * len(operations)
-        samples = (measured - computed).reshape(count, -1).mean(axis=1).tolist()
+        samples = of_rounds[before:].reshape(count, -1).mean(axis=1).tolist()
+        if point.experiment == "way" and before:
+            first, took = point._replace(experiment="first"), float(of_rounds[0].mean())
+            self.exchanged = [Sample(first, self.launch, batch, len(operations), took, at)]
         return [Sample(alone, self.launch, batch, repeats, seconds, at) for seconds in samples]
 
     def _after(self, seconds: float, operation: Operation) -> Operation:
@@ -238,8 +244,7 @@ class Bench:
         if self._memory is None:
             self._memory = np.ones((MEMORY // PIECE, PIECE // 8))
         pieces, steps, clock = itertools.cycle(self._memory), itertools.cycle(COMPUTING), time.perf_counter
-        less = UNEVEN if seconds < SLEEPING else UNEVEN_LONG
-        lasting = itertools.cycle([seconds, less * seconds][:: 1 if self.bsp.pid % 2 else -1])
+        lasting = itertools.cycle([seconds, seconds - patterns.spared(seconds)][:: 1 if self.bsp.pid % 2 else -1])
 
         def superstep(machine: pybsp.BSP) -> None:
             end = clock() + next(lasting)
@@ -269,10 +274,10 @@ class Bench:
                 return [self.bsp.time()] * (count + 1)
             clock = machine.time  # a virtual part has a clock of its own
             machine.sync()
-            for operation in [*operations] * before:
-                operation(machine)
             log = machine._superstep.account.log
             first = len(log)
+            for operation in [*operations] * before:
+                operation(machine)
             stamps = [clock()]
             for _ in range(count):
                 for operation in sample:

@@ -134,16 +134,19 @@ class Twin:
         What others show is there until this processor enters its next exchange.
 
         Args:
-            log, label, counts: as of `meet`.
+            log: where to note when it began and was over, and, if all did the same, its superstep.
+            label, counts: as of `meet`; counts of no bytes: no superstep is noted.
 
         Returns:
             Whether all did so.
         """
-        if log is not None:
-            log.entered = clock()
+        if log is None:
+            return self._show(kind)
+        log.entered = clock()
         alike = self._show(kind)
-        if alike and log is not None:
-            log.note_row(label, clock(), counts)
+        log.over = clock()
+        if alike and counts:
+            log.note_row(label, log.over, counts)
         return alike
 
     def show_record(

@@ -1,4 +1,4 @@
-"""o_way, late and after: what exchanges take by the ways in which their data goes, and more after computing.
+"""o_way, first, late and after: what exchanges take by the ways in which data goes, and more at first or after computing.
 
 An exchange takes T = l + o_msg*m + g*h + o_item*n + the o_way of each of its ways. After c seconds of computing it
 takes s(c)*L + w(c)*W more: L is the `late` of what sends nothing, or of what sends, and W that of its ways, what they
@@ -22,6 +22,7 @@ from pybsp.machine import FURTHER, LATE, BSPMachine
 from pybsp.ways import WAY
 
 from ..estimates import Estimate
+from ..patterns import waited
 from ..samples import Point, Sample
 from .bootstrap import Table, uncertain
 from .bsp import Array, slope
@@ -50,7 +51,7 @@ FITTED = (
     "agreement",
     "making",
 )  # ways, beside mail, in this order: notes take what collectives do until they are known; a record what nothing does
-LEAST_SHARE = 1e-3  # which has a logarithm
+LEAST_SHARE = 1e-4  # which has a logarithm
 UNIT = 1e-6  # seconds of late, by which what it adds is counted
 
 
@@ -62,7 +63,9 @@ def names_of(point: Point) -> tuple[str, ...]:
 def predict(machine: BSPMachine, point: Point) -> float:
     """Seconds of a point's exchange."""
     ways = sum(WAY[name] for name in names_of(point))
-    return machine.exchanging(point.h, point.busiest, point.M, point.items, ways, point.delay)
+    waiting = waited(point.delay, machine.p)
+    first = point.experiment == "first"
+    return machine.exchanging(point.h, point.busiest, point.M, point.items, ways, point.delay, first, waiting)
 
 
 def fit_ways(
@@ -84,6 +87,17 @@ def fit_ways(
     if table.points:
         (found[FURTHER],) = uncertain(table, _excess(table, with_ways(machine, found, o_item)), seed)
     return found, o_item
+
+
+def fit_first(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> dict[str, Estimate]:
+    """What an exchange takes more by each way where others went before, the machine's o_way known."""
+    found: dict[str, Estimate] = {}
+    for way in FITTED:
+        before = with_first(machine, found)
+        table = Table.of([sample for sample in samples if _last(sample.point) == way])
+        if table.points:
+            (found[way],) = uncertain(table, _excess(table, before), seed)
+    return found
 
 
 # By seconds of computing: of `late` of what sends nothing, of what sends, and of ways.
@@ -152,12 +166,20 @@ def with_ways(machine: BSPMachine, o_way: dict[str, Estimate], o_item: Estimate 
     return dataclasses.replace(machine, o_way=tuple(least.items()), o_item=item)
 
 
+def with_first(machine: BSPMachine, first: dict[str, Estimate]) -> BSPMachine:
+    """The machine with these parameters, where none is below 0."""
+    least = {way: max(0.0, found.value) for way, found in first.items()}
+    return dataclasses.replace(machine, first=tuple(least.items()))
+
+
 def with_late(machine: BSPMachine, late: dict[str, Estimate], shares: Shares) -> BSPMachine:
     """The machine with these parameters, where none is below 0, and no share below that of less computing."""
     least = {name: max(0.0, found.value) for name, found in late.items()}
     columns = np.array([[share.value for share in of_delay] for of_delay in shares.values()]).reshape(-1, len(ONES))
     rows = np.maximum.accumulate(np.clip(columns, LEAST_SHARE, 1.0)).tolist()
-    after = tuple((seconds, *of_delay) for seconds, of_delay in zip(shares, rows, strict=True))
+    after = tuple(
+        (seconds, waited(seconds, machine.p), *of_delay) for seconds, of_delay in zip(shares, rows, strict=True)
+    )
     return dataclasses.replace(machine, late=tuple(least.items()), after=after)
 
 
