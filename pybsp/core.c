@@ -65,6 +65,7 @@ enum { NOTHING, FLOAT, FLOAT64, INT }; /* what a record shows, as short_records.
 
 #define EXPECT(holds, what) do if (!(holds)) return PyErr_Format(PyExc_TypeError, "expected " what); while (0)
 #define FITS(of) (!PyBytes_Check(of) || PyBytes_GET_SIZE(of) <= AREA - 8) /* in a record */
+#define STAMP(log, at) ((log) ? (void)((log)->at = now()) : (void)0)
 #define LOAD(at) __atomic_load_n((at), __ATOMIC_ACQUIRE)
 #define STORE(at, word) __atomic_store_n((at), (word), __ATOMIC_RELEASE) /* all that the twin's barrier is for */
 
@@ -257,41 +258,43 @@ static int all_here(Meeting *self)
     return 1;
 }
 
-static PyObject *meet_as(Meeting *self, PyObject *kind, int64_t flags, const char *twin, const char *unlike)
+/* An exchange in which nothing is sent. What is read of others is posted before it, and what they read let go after. */
+static PyObject *meet_as(Meeting *self, Chunk *log, PyObject *kind, int64_t flags, const char *unlike)
 {
-    if (READS(self) && !settled(self))
-        return PyObject_CallMethod((PyObject *)self, twin, "O", kind);
     self->number++;
-    int64_t word = PyLong_AsUnsignedLongLongMask(kind);
-    word |= (int64_t)self->number << STATUS_EPOCH_SHIFT | flags;
-    word |= READS(self) ? post_borrowed(self, self->number & 1) : 0;
+    int64_t borrows = READS(self) ? post_borrowed(self, self->number & 1) : 0;
+    int64_t word = PyLong_AsUnsignedLongLongMask(kind) | (int64_t)self->number << STATUS_EPOCH_SHIFT | flags | borrows;
+    if (borrows < 0)
+        return NULL;
+    STAMP(log, entered);
     STORE(status_of(self, self->own), word);
     int here = all_here(self), same = here;
     for (Py_ssize_t k = 0; same > 0 && k < self->size; k++)
         same = !((*status_of(self, k) ^ word) & ~(int64_t)BORROWS);
+    STAMP(log, over);
     if (same)
         return same < 0 || (PyDict_GET_SIZE(self->lending) && reclaim(self)) ? NULL : Py_NewRef(Py_True);
     if (here && !flags)
         Py_RETURN_FALSE; /* all are here: the caller sees what they say */
-    return PyObject_CallMethod((PyObject *)self, unlike, "L", (long long)word);
+    PyObject *found = PyObject_CallMethod((PyObject *)self, unlike, "L", (long long)word);
+    STAMP(log, over);
+    return found;
 }
 
 /* meet(kind) or meet(kind, log, label, counts): an exchange and, where all did so and it counts, its row in the log. */
-static PyObject *noted(Meeting *self, Args args, Py_ssize_t count, int64_t flags, char *twin, char *end)
+static PyObject *noted(Meeting *self, Args args, Py_ssize_t count, int64_t flags, char *end)
 {
     EXPECT(count && PyLong_Check(args[0]), "a kind");
     Chunk *log = count == 4 ? LOG(args[1]) : NULL;
-    if (log)
-        log->entered = now();
-    PyObject *same = meet_as(self, args[0], flags, twin, end);
-    double at = log ? log->over = now() : 0.0;
-    if (log && same == Py_True && COUNTED(args[3]) && note_row(log, PyFloat_AsDouble(args[2]), at, counts_of(args[3])))
+    PyObject *same = meet_as(self, log, args[0], flags, end);
+    if (log && same == Py_True && COUNTED(args[3]) &&
+        note_row(log, PyFloat_AsDouble(args[2]), log->over, counts_of(args[3])))
         Py_CLEAR(same);
     return same;
 }
 
-static PyObject *meet(Meeting *self, Args args, Py_ssize_t n) { return noted(self, args, n, 0, "_meet", "_met"); }
-static PyObject *show(Meeting *self, Args args, Py_ssize_t n) { return noted(self, args, n, SHOWS, "_show", "_shown"); }
+static PyObject *meet(Meeting *self, Args args, Py_ssize_t n) { return noted(self, args, n, 0, "_met"); }
+static PyObject *show(Meeting *self, Args args, Py_ssize_t n) { return noted(self, args, n, SHOWS, "_shown"); }
 
 /* The record there of the processor that this is the number of; NULL: an error. */
 static int64_t *record_of(Meeting *self, PyObject *number, Py_ssize_t at)
@@ -313,7 +316,7 @@ static PyObject *show_record(Meeting *self, Args args, Py_ssize_t count)
     int64_t *record = word_of(self, self->own, at), sign = record[0] = PyLong_AsLongLong(args[4]);
     PyObject *value = args[5], *like = args[6], *sources = args[7], *members = args[8];
     const char *text = PyBytes_Check(like) ? PyBytes_AS_STRING(like) : NULL;
-    double label = PyFloat_AsDouble(args[2]), leave;
+    double label = PyFloat_AsDouble(args[2]);
     record[1] = PyFloat_CheckExact(value) ? FLOAT : PyFloat_Check(value) ? FLOAT64 : value == Py_None ? NOTHING : INT;
     if (PyFloat_Check(value))
         memcpy(record + 2, &((PyFloatObject *)value)->ob_fval, 8);
@@ -323,10 +326,8 @@ static PyObject *show_record(Meeting *self, Args args, Py_ssize_t count)
         record[2] = PyLong_AsLongLong(value);
     if (PyErr_Occurred())
         return NULL;
-    log->entered = now();
-    PyObject *same = meet_as(self, args[0], SHOWS, "_show", "_shown");
+    PyObject *same = meet_as(self, log, args[0], SHOWS, "_shown");
     PyObject *found = same == Py_True ? PyList_New(PyTuple_GET_SIZE(sources)) : NULL;
-    leave = log->over = now(); /* reading is the computing of what follows */
     for (Py_ssize_t i = 0; found && i < PyTuple_GET_SIZE(members); i++)
         if (!(record = record_of(self, PyTuple_GET_ITEM(members, i), at)) || *record != sign)
             Py_CLEAR(found);
@@ -342,7 +343,7 @@ static PyObject *show_record(Meeting *self, Args args, Py_ssize_t count)
         if (!one)
             Py_CLEAR(found);
     }
-    if (found ? note_row(log, label, leave, counts_of(args[3])) : !!PyErr_Occurred())
+    if (found ? note_row(log, label, log->over, counts_of(args[3])) : !!PyErr_Occurred())
         Py_CLEAR(same);
     else if (found)
         Py_SETREF(same, Py_NewRef(found));
@@ -635,8 +636,7 @@ static PyObject *post(Meeting *self, Args args, Py_ssize_t count)
     EXPECT(count > 1 && PyLong_Check(args[0]) && PyDict_CheckExact(args[1]), "a kind and a dict");
     Chunk *log = count == 3 ? LOG(args[2]) : NULL;
     int64_t kind = PyLong_AsUnsignedLongLongMask(args[0]), words = 0, messages = 0;
-    if (log)
-        log->entered = now();
+    STAMP(log, entered);
     PyObject *dest, *mail;
     Item items[ITEMS];
     Py_ssize_t room = 0, next = 0, i = 0;

@@ -214,7 +214,10 @@ class BSPMachine(MachinePart):
             "rates": ("pairs (kind of work, flop/s), or a dict of them", dict),
             "o_way": ("pairs (name, seconds), or a dict of them", dict),
             **dict.fromkeys(("late", "first"), ("pairs (name, seconds), or a dict of them", dict)),
-            "after": ("rows (seconds of computing, shares of `late`)", lambda rows: [tuple(row) for row in rows]),
+            "after": (
+                "rows (seconds of computing, of waiting, shares of `late`)",
+                lambda rows: [tuple(row) for row in rows],
+            ),
             "hosts": ("names, one of each processor's", tuple),
         }
         try:

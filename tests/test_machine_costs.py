@@ -541,7 +541,7 @@ WAYS_COST = BSPMachine(
     o_msg=1.0,
     o_way={"queue": 7.0, "get": 20.0, "further": 2.0},  # type: ignore[arg-type]
     late={"empty": 10.0, "sending": 40.0, "queue": 60.0},  # type: ignore[arg-type]
-    after=((1.0, 0.09, 0.01, 0.04), (100.0, 1.0, 1.0, 1.0)),
+    after=((1.0, 0.5, 0.09, 0.01, 0.04), (100.0, 50.0, 1.0, 1.0, 1.0)),
 )
 
 
@@ -549,13 +549,23 @@ def test_an_exchange_costs_by_the_ways_of_its_data_and_more_after_computing() ->
     assert WAYS_COST.exchanging(4, 2) == WAYS_COST.exchanging(4, 2, ways=BY_MAIL) == 2 + 2 + 3
     assert WAYS_COST.exchanging(4, 2, ways=BY_QUEUE) == 7 + 7
     assert WAYS_COST.exchanging(4, 2, ways=BY_MAIL | BY_QUEUE) == 7 + 7 + 2
-    assert WAYS_COST.exchanging(4, 2, ways=BY_RECORD) == 2 + 3  # no message goes
-    assert WAYS_COST.exchanging(4, 2, ways=BY_QUEUE, computing=100.0) == 14 + 100
-    assert WAYS_COST.exchanging(4, 2, ways=BY_QUEUE, computing=1e9) == 14 + 100
-    assert WAYS_COST.exchanging(4, 2, ways=BY_QUEUE, computing=10.0) == pytest.approx(14 + 0.1 * 40 + 0.2 * 60)
-    assert WAYS_COST.exchanging(4, 2, ways=BY_QUEUE, computing=0.1) == pytest.approx(14 + 0.001 * 40 + 60 * 0.04 / 5)
-    assert WAYS_COST.exchanging(0, computing=10.0) == pytest.approx(3 + 0.3 * 10)
-    assert WAYS_COST.exchanging(0, computing=100.0) == 3 + 10
+    assert WAYS_COST.exchanging(4, 2, ways=BY_RECORD) == 3  # no message goes, and words are read when it is over
+    for computing, waiting, empty, sending, of_ways in (
+        (100.0, 50.0, 1.0, 1.0, 1.0),
+        (1e9, 1e9, 1.0, 1.0, 1.0),
+        (10.0, 5.0, 0.3, 0.1, 0.2),
+        (0.1, 0.05, 0.03 * 0.9, 0.001, 0.04 / 5),
+        (100.0, 0.5, 0.09, 0.01, 1.0),  # all compute as long
+        (1.0, 50.0, 1.0, 1.0, 0.04),  # one waits for all that the others do
+        (100.0, 0.0, 0.0, 0.0, 1.0),
+    ):
+        expected = 14 + 40 * sending + 60 * of_ways
+        assert WAYS_COST.exchanging(4, 2, 0, 0, BY_QUEUE, computing, waiting=waiting) == pytest.approx(expected)
+        for way in (0, BY_RECORD):
+            expected = 3 + 10 * empty
+            assert WAYS_COST.exchanging(0, 0, 0, 0, way, computing, waiting=waiting) == pytest.approx(expected)
+    unknown, known = (WAYS_COST.exchanging(4, computing=10.0, **more) for more in ({}, {"waiting": 3.0}))
+    assert unknown == known
     assert WAYS_COST.time(0, 4, 2) == 7  # what costs and choices are by knows no ways
     assert named(BY_MAIL | BY_QUEUE) == ("mail", "queue")
 
@@ -570,7 +580,12 @@ def test_ways_and_long_computing_are_in_machine_files(tmp_path: Path) -> None:
 def test_rows_of_two_have_one_share_for_all(tmp_path: Path) -> None:
     """As machine files had them once."""
     machine = BSPMachine(2, 1.0, 1.0, 1.0, after=((1.0, 0.5), (2.0, 1.0)))  # type: ignore[arg-type]
-    assert machine.after == ((1.0, 0.5, 0.5, 0.5), (2.0, 1.0, 1.0, 1.0))
+    assert machine.after == ((1.0, 0.3, 0.5, 0.5, 0.5), (2.0, 0.6, 1.0, 1.0, 1.0))
+
+
+def test_rows_of_four_do_not_say_how_long_others_waited() -> None:
+    machine = BSPMachine(2, 1.0, 1.0, 1.0, after=((1.0, 0.5, 0.6, 0.7),))  # type: ignore[arg-type]
+    assert machine.after == ((1.0, 0.3, 0.5, 0.6, 0.7),)
 
 
 @pytest.mark.parametrize(
@@ -582,6 +597,8 @@ def test_rows_of_two_have_one_share_for_all(tmp_path: Path) -> None:
         ({"after": ((1.0, 1.5),)}, "after must be rows"),
         ({"after": ((1.0, 0.5, 0.5, 0.5), (2.0, 0.6, 0.6, 0.4))}, "after must be rows"),
         ({"after": ((1.0, 0.5, 0.5),)}, "after must be rows"),
+        ({"after": ((1.0, 0.5, 0.5, 0.5, 0.5), (2.0, 0.5, 0.6, 0.6, 0.6))}, "after must be rows"),  # no longer waits
+        ({"first": {"empty": 1.0}}, "first must be .* of record, mail, .*empty"),
     ],
 )
 def test_what_no_way_can_cost_is_refused(wrong: Any, said: str) -> None:
@@ -644,7 +661,7 @@ def test_a_note_is_no_further_way() -> None:
 
 
 def test_notes_take_what_collectives_do_by_a_machine_that_does_not_know_them() -> None:
-    late, after = (("collective", 4.0),), ((1.0, 1.0, 1.0, 1.0),)
+    late, after = (("collective", 4.0),), ((1.0, 1.0, 1.0, 1.0, 1.0),)
     before = BSPMachine(2, 0.0, 0.0, 2.0, o_way=(("collective", 3.0),), late=late, after=after)
     assert [before.exchanging(0, ways=WAY["note"], computing=one) for one in (0.0, 1.0)] == [3.0, 7.0]
     now = dataclasses.replace(before, o_way=(*before.o_way, ("note", 1.0)))

@@ -413,19 +413,32 @@ def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_p
     assert predicted(in_order(virtual), by_board).exchange < predicted(in_order(apart), by_board).exchange
 
 
-def test_where_a_label_uses_a_way_for_the_first_time_some_of_late_counts() -> None:
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        # As files of before pybsp 0.4 have it: 0.3 of late, at most 100 us.
+        ((), [1e-6, 1e-6, 1e-6, 13e-6, 1e-6, 1e-6, 1e-6, 1e-6, 13e-6, 1e-6, 1.01e-4]),
+        (
+            (("record", 2e-6), ("mail", 3e-6), ("queue", 5e-6)),
+            [3e-6, 4e-6, 1e-6, 9e-6, 1e-6, 1e-6, 1e-6, 3e-6, 6e-6, 1e-6, 1e-6],
+        ),
+    ],
+    ids=["not measured", "measured"],
+)
+def test_where_a_label_uses_a_way_for_the_first_time_it_costs_more(
+    first: tuple[tuple[str, float], ...], expected: list[float]
+) -> None:
     log = Log()
     rows = [(0, way) for way in (BY_RECORD, BY_MAIL, BY_MAIL, BY_MAIL | BY_QUEUE, BY_QUEUE, BY_RECORD)]
     rows += [(1, way) for way in (0, BY_RECORD, BY_QUEUE, BY_QUEUE, BY_PUT)]
     for label, ways in rows:
         log.note(label, 0.0, 0.0, 10.0, 1, 1, 1, 1, 0, 0, ways)
     log.names += ["", "other"]
-    for first, last in ((0, 3), (3, len(rows))):  # what was combined before counts too
-        log.put([combine([log.table(first, last)])])
+    for begin, end in ((0, 3), (3, len(rows))):  # what was combined before counts too
+        log.put([combine([log.table(begin, end)])])
     late = ("empty", 8e-5), ("sending", 2e-5), ("queue", 4e-5), ("put", 1.0)
-    alone = BSPMachine(2, g=0.0, l=1e-6, r=1.0, late=late, after=((1.0, 1.0, 1.0, 1.0),))
+    alone = BSPMachine(2, g=0.0, l=1e-6, r=1.0, late=late, first=first, after=((1.0, 1.0, 1.0, 1.0, 1.0),))
     ledger = Ledger(BSPMachine(2, g=0.0, l=1.0, r=1.0, exchange=alone), log)
-    expected = [2.6e-6, 7e-6, 1e-6, 19e-6, 1e-6, 1e-6, 1e-6, 2.6e-6, 19e-6, 1e-6, 1.01e-4]  # of a put: the most
     assert [record.exchange_predicted for record in ledger] == pytest.approx(expected)
     assert [ledger[number].exchange_predicted for number in range(len(rows))] == pytest.approx(expected)
     assert predicted(in_order(ledger), ledger.machine).exchange == pytest.approx(sum(expected))  # type: ignore[arg-type]

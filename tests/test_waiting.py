@@ -544,7 +544,8 @@ def test_who_gave_up_its_core_to_whom_it_waited_for_naps_once_so_as_to_be_given_
     a_yield: float, naps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two ranks that take turns on a core need 80 us for a superstep, while another core may be idle."""
-    waiter, yielded, slept = Waiter("polite"), [False], []
+    waiter, yielded = Waiter("polite"), [False]
+    slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
 
     def give_up() -> None:

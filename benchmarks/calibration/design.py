@@ -26,6 +26,7 @@ PARTS = ("rate", "bsp", "unbalanced", "class", "held-out", "queue", "way", "repe
 ALONE = ("way", "held-out-way", "after", "held-out-after")  # experiments of exchanges alone
 AFTER = (4e-5, 1e-4, 3e-4, 1e-3, 5e-3)  # seconds of computing before these
 AFTER_LONG = 6e-2  # so long that who computes less sleeps meanwhile (waiting.py): each way once, as it takes long
+AFTER_YIELDING = 2e-2  # so that this one has all but fallen asleep: of what waits cost alone
 AFTER_OTHER = (2e-4, 2e-3)
 AFTER_WAYS = ("put", "get", "pattern-get", "pattern-put", "making", "collective", "gather", "note")
 AFTER_LONG_WAYS = ("put", "get", "pattern-put", "making", "gather", "note")
@@ -221,6 +222,7 @@ def _ways(level: _LevelSizes, word: int) -> list[Point]:
         points += _swept("held-out-way", pattern, (30,), 1, word, EXCHANGE)
     points += _after(AFTER, "after", AFTER_WAYS, 100, word) + _mail_after(AFTER, "after", 100, word)
     points += _after((AFTER_LONG,), "after", AFTER_LONG_WAYS, 100, word)
+    points += _delayed(_waits("after", word), (AFTER_YIELDING,))
     others = ("put+get", "pattern+queue", "riding", "gather", "record")
     points += _after(AFTER_OTHER, "held-out-after", others, 60, word)
     return points + _mail_after(AFTER_OTHER, "held-out-after", 60, word)
@@ -230,11 +232,19 @@ def _after(delays: Sequence[float], experiment: str, ways: Sequence[str], words:
     """Exchanges after so many seconds of computing."""
     points = [
         *(Point(experiment, way, "bsp", EXCHANGE, size=word * words, messages=1) for way in ways),
-        *(Point(experiment, way, "bsp", EXCHANGE) for way in ("empty", "agreement")),
+        Point(experiment, "agreement", "bsp", EXCHANGE),
         Point(experiment, "queue-and-own", "bsp", EXCHANGE, size=word * words, messages=1),
-        Point(experiment, "exchange", "bsp", EXCHANGE, size=word, messages=1),
+        *_waits(experiment, word),
     ]
     return _delayed(points, delays)
+
+
+def _waits(experiment: str, word: int) -> list[Point]:
+    """Exchanges that are little else than a wait."""
+    return [
+        Point(experiment, "empty", "bsp", EXCHANGE),
+        Point(experiment, "exchange", "bsp", EXCHANGE, size=word, messages=1),
+    ]
 
 
 def _mail_after(delays: Sequence[float], experiment: str, words: int, word: int) -> list[Point]:

@@ -52,8 +52,8 @@ class Point(NamedTuple):
         experiment: "rate" (computing), "bsp" (supersteps that g, l and o_msg are fitted from), "unbalanced" (for
             E-BSP), "held-out" (supersteps that nothing is fitted from), "class" (within and between nodes), "queue"
             (many items through a queue), "way" and "after" (exchanges by the way of data, and after computing; with
-            "held-out-way" and "held-out-after"), "first" (of "way", that after others were visited), "repeat" (reference points again and again, for drift), "logp" (the
-            LogP and LogGP signature).
+            "held-out-way" and "held-out-after"), "first" (of "way", those after others were visited), "repeat"
+            (reference points again and again, for drift), "logp" (the LogP and LogGP signature).
         pattern: the kernel ("axpy", "dot", "matmul", "sort"), the pattern of messages ("exchange", "permutation",
             "sparse", "shift", "many-to-one", ...), or of a LogP quantity ("round-trip", "train", "receive", "eager",
             "burst").

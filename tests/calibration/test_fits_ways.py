@@ -1,14 +1,24 @@
-"""o_way, late and after from exchanges whose parameters are known."""
+"""o_way, first, late and after from exchanges whose parameters are known."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 
 from pybsp import BSPMachine
 from pybsp.benchmarks.calibration.design import all_points
-from pybsp.benchmarks.calibration.fits.ways import FITTED, fit_late, fit_ways, predict, with_late, with_ways
+from pybsp.benchmarks.calibration.fits.ways import (
+    FITTED,
+    fit_first,
+    fit_late,
+    fit_ways,
+    predict,
+    with_first,
+    with_late,
+    with_ways,
+)
 from pybsp.benchmarks.calibration.samples import Sample
 
 PLAIN = BSPMachine(2, 1e-9, 1e-6, 1e9, o_msg=2e-6, segments=((0.0, 2e-5, 2e-6, 1e-9),))
@@ -17,19 +27,26 @@ MACHINE = dataclasses.replace(
     o_item=1e-8,
     o_way=tuple({**{way: (n + 1) * 1e-5 for n, way in enumerate(FITTED)}, "further": 4e-6}.items()),
     late=tuple({"empty": 3e-5, "sending": 8e-5, **{way: (n + 2) * 1e-5 for n, way in enumerate(FITTED)}}.items()),
+    first=tuple((way, (n + 3) * 1e-5) for n, way in enumerate(FITTED)),
     after=(
-        (4e-5, 0.03, 0.01, 0.05),
-        (1e-4, 0.04, 0.012, 0.1),
-        (3e-4, 0.05, 0.02, 0.2),
-        (1e-3, 0.08, 0.1, 0.5),
-        (5e-3, 0.1, 0.3, 0.6),
-        (6e-2, 1.0, 1.0, 1.0),
+        (4e-5, 1.2e-5, 0.03, 0.01, 0.05),
+        (1e-4, 3e-5, 0.04, 0.012, 0.1),
+        (3e-4, 9e-5, 0.05, 0.02, 0.2),
+        (1e-3, 3e-4, 0.08, 0.1, 0.5),
+        (5e-3, 4.5e-3, 0.1, 0.3, 0.6),
+        # Of ways there are no samples here: a power of the seconds between two others.
+        (2e-2, 1.8e-2, 0.2, 0.4, 0.6 ** (math.log(6e-2 / 2e-2) / math.log(6e-2 / 5e-3))),
+        (6e-2, 3e-2, 1.0, 1.0, 1.0),
     ),
 )
 
 
 def samples(*experiments: str) -> list[Sample]:
     points = [one for one in all_points(2, "quick", ["way", "queue"]) if one.experiment in experiments]
+    if "first" in experiments:
+        points = [
+            one._replace(experiment="first") for one in all_points(2, "quick", ["way"]) if one.experiment == "way"
+        ]
     return [Sample(one, 0, batch, 1, predict(MACHINE, one), 0.0) for one in points for batch in range(4)]
 
 
@@ -39,6 +56,9 @@ def test_what_ways_and_long_computing_cost_is_recovered() -> None:
     assert o_item is not None
     assert o_item.value == pytest.approx(MACHINE.o_item, rel=1e-6)
     soon = with_ways(PLAIN, o_way, o_item)
+    first = fit_first(samples("first"), soon)
+    assert {way: found.value for way, found in first.items()} == pytest.approx(dict(MACHINE.first), rel=1e-6)
+    soon = with_first(soon, first)
     late, shares = fit_late(samples("after"), soon)
     assert {name: found.value for name, found in late.items()} == pytest.approx(dict(MACHINE.late), rel=1e-6)
     found = with_late(soon, late, shares)
@@ -51,3 +71,4 @@ def test_what_ways_and_long_computing_cost_is_recovered() -> None:
 def test_where_nothing_was_measured_nothing_is_said() -> None:
     assert fit_ways([], PLAIN) == ({}, None)
     assert fit_late([], PLAIN) == ({}, {})
+    assert fit_first([], PLAIN) == {}

@@ -1,4 +1,4 @@
-"""o_way, first, late and after: what exchanges take by the ways in which data goes, and more at first or after computing.
+"""o_way, first, late and after: exchanges by the ways of data, and what they take more at first or after computing.
 
 An exchange takes T = l + o_msg*m + g*h + o_item*n + the o_way of each of its ways. After c seconds of computing it
 takes s(c)*L + w(c)*W more: L is the `late` of what sends nothing, or of what sends, and W that of its ways, what they
@@ -128,6 +128,7 @@ def _shares(samples: Sequence[Sample], machine: BSPMachine, found: dict[str, Est
     delays = sorted({sample.point.delay for sample in samples})
     plain = {name: seconds for name, seconds in found.items() if name in LATE}
     shares: Shares = {}
+    ways = {delays[-1]: ONE}
     for delay in delays[:-1]:
         of_delay = [one for one in samples if one.point.delay == delay]
         by = {name: [one for one in of_delay if _late_name(one.point) == name] for name in LATE}
@@ -142,7 +143,15 @@ def _shares(samples: Sequence[Sample], machine: BSPMachine, found: dict[str, Est
             with_late(machine, found, {delay: (empty, sending, ONE)}),
             seed,
         )
-        shares[delay] = empty, sending, of_ways or sending
+        shares[delay] = empty, sending, ONE
+        if of_ways is not None:
+            ways[delay] = of_ways
+    # Of some delays there are no samples of ways: there it is what lies between two others.
+    rows = sorted(ways)
+    seconds, known = np.log(rows), np.log(np.maximum([ways[row] for row in rows], LEAST_SHARE))
+    for delay, (empty, sending, _) in shares.items():
+        of_ways = Estimate(*(float(np.exp(np.interp(np.log(delay), seconds, column))) for column in known.T))
+        shares[delay] = empty, sending, ways.get(delay, of_ways)
     return {**shares, delays[-1]: ONES}
 
 
