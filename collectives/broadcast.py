@@ -9,6 +9,7 @@ from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..errors import UsageError
 from ..rides import Ride, Supersteps
+from ..short_records import NUMBERS
 from . import broadcast_groups, dissemination, tree
 from .algorithms import named
 from .broadcast_items import choose as choose_items
@@ -191,7 +192,12 @@ def _riding(
 ) -> Ride[Any] | None:
     if out is not None or algorithm is not None:
         return None
-    if type(like) is float and degree is None and type(root) is int and (type(value) is float or bsp.pid != root):
+    if (
+        type(like) in NUMBERS
+        and degree is None
+        and type(root) is int
+        and (type(value) in NUMBERS or bsp.pid != root)
+    ):
         # As `spread_riding` finds it, in fewer steps: most calls are these.
         rider = bsp.prepared.get(("start", "broadcast", root, None))
         if rider is not None:

@@ -6,6 +6,7 @@ and the ledger's rows are those of the function that rides with messages.
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,6 +35,7 @@ from .primitive import (
 from .record_layouts import Array
 from .small_climbs import QUICK, Prepare, PreparedClimb, has_record, keeps_form
 
+FLOATS = frozenset({float, np.float64})
 MOST = 1 << 12  # bytes of an array that goes as a note: it is copied more often than a message
 
 
@@ -176,10 +178,11 @@ def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, r
         return result(value)
 
     def finish_two(value: Any, sign: int) -> Any:
-        # `finish` where there is one other, and most often two floats.
+        # `finish` where there is one other, and most often two floats, or two of numpy's.
         other = take_from(sign, source, name)
-        if quick is not None and type(value) is float and type(other) is float:
-            total = quick(other, value) if place else quick(value, other)
+        if quick is not None and type(value) in FLOATS:
+            mine, others = float(value), other[0] if type(other) is tuple else other
+            total = (quick(others, mine) if place else quick(mine, others)) if type(others) is float else math.nan
             if total - total == 0.0:
                 log.work += words
                 return float64(total)  # as numpy's operator makes it
@@ -191,7 +194,12 @@ def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, r
 
 
 def noted_number(value: Any) -> Any:
-    """A number as a note, which is of Python's own types: one of numpy's as its dtype and bytes; or what op made."""
+    """A number as a note, which is of Python's own types: one of numpy's as its dtype and bytes; or what op made.
+
+    Most are float64, which go as a tuple of a float.
+    """
+    if type(value) is np.float64:
+        return (float(value),)
     if type(value) in PLAIN_NUMBERS:
         return value
     if isinstance(value, np.generic) and type(value) is value.dtype.type and value.dtype.kind in "biufc":
@@ -202,7 +210,7 @@ def noted_number(value: Any) -> Any:
 def read_number(note: Any) -> Any:
     """The number of a note."""
     if type(note) is tuple:
-        return np.frombuffer(note[1], note[0])[0]
+        return np.float64(note[0]) if len(note) == 1 else np.frombuffer(note[1], note[0])[0]
     return pickle.loads(note) if type(note) is bytes else note
 
 

@@ -53,14 +53,14 @@ EXCHANGED = ("bsp", "held-out", "queue")  # experiments of which the exchange al
 ROUNDS = 4  # of supersteps in a sample whose exchanges are noted: an even number, as of all samples of two processors
 LONG = 1e-3  # seconds of computing before each, from which on one will do
 MEMORY = 1 << 26  # bytes that computing goes through, PIECE by piece: more than caches hold
-PIECE = 1 << 14
+PIECE = 1 << 16
 # What a program computes with: its code goes through the caches as its data does.
 COMPUTING: tuple[Callable[[NDArray[np.float64]], object], ...] = (
     lambda piece: np.sqrt(piece, out=piece),
     lambda piece: piece[piece > 0.5].sum(),
     lambda piece: np.concatenate((piece[::2], piece[1::2])),
     lambda piece: np.bincount(piece.astype(np.int64)),
-    lambda piece: piece.reshape(32, -1) @ piece[:64],
+    lambda piece: piece.reshape(128, -1) @ piece[:64],
     lambda piece: np.where(piece < 2, piece, -piece).max(),
     lambda piece: [value * 2 for value in piece[:100].tolist()],
     lambda piece: np.unique(piece[:256]),
