@@ -192,12 +192,7 @@ def _riding(
 ) -> Ride[Any] | None:
     if out is not None or algorithm is not None:
         return None
-    if (
-        type(like) in NUMBERS
-        and degree is None
-        and type(root) is int
-        and (type(value) in NUMBERS or bsp.pid != root)
-    ):
+    if type(like) in NUMBERS and degree is None and type(root) is int and (type(value) in NUMBERS or bsp.pid != root):
         # As `spread_riding` finds it, in fewer steps: most calls are these.
         rider = bsp.prepared.get(("start", "broadcast", root, None))
         if rider is not None:

@@ -123,7 +123,7 @@ class BSPMachine(MachinePart):
         late: seconds that an exchange takes more after long computing: pairs, or a mapping; "empty" where no message
             goes, "sending" where one does, both of which grow with the time that who came early has waited, and what
             each way adds, whose code and data are in no cache then.
-        first: seconds that each way adds where a label uses it for the first time: pairs, or a mapping. As
+        first: seconds that each way adds, at least, where a label uses it for the first time: pairs, or a mapping. As
             files of before pybsp 0.4 have none it is 0.3 of `late` there, of all ways at most 100 us.
         after: rows (seconds of computing, seconds that who came early waited, and the shares after it of "empty",
             "sending" and what ways add), ascending; from the last on they are that row's. Rows of four do not say how
@@ -367,7 +367,7 @@ class BSPMachine(MachinePart):
         if late or of_ways or at_first:
             empty, sending, _ = machine._shares(WAITED * computing if waiting is None else waiting, 1)
             cold = of_ways * machine._shares(computing, 0)[2]
-            soon += late * (sending if ways & SENDING else empty) + cold + (at_first if first else 0.0)
+            soon += late * (sending if ways & SENDING else empty) + max(cold, at_first if first else 0.0)
         if ways & BY_RECORD and not ways & SENDING:  # no message goes, and to read records is computing
             return machine.l + soon
         return machine.elapsed(0.0, h, messages, M, items) + soon

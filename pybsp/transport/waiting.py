@@ -15,7 +15,7 @@ What lies in shared memory is looked at some times first (`tries`): that takes l
 that is known to have more ranks than cores nobody spins (`crowd`).
 
 A processor count says little (containers and emulated hosts share cores without knowing it), so the time to spin
-follows what waits turn out to take: it halves when spinning was in vain and grows when it was not.
+follows what yields turn out to take: it halves in a wait in which another had this core, and grows in any other.
 PYBSP_WAIT overrides: `spin` never yields, `yield` does so at once and never sleeps, `sleep` sleeps at once.
 """
 
@@ -38,7 +38,7 @@ SHARE = 1 / 2048  # looks of who has a core cost nobody much, and all the others
 SHARE_CROWDED = 1 / 64
 LONGEST_STEP = 5e-4
 MOMENT = 20e-6
-TURN = 5e-5  # seconds that a yield takes only where another has had this core
+SOMEBODY, TURN = 5e-6, 5e-5  # seconds that a yield takes only where another had this core, and for something else
 LOOK = 1e-3  # seconds between two looks of who does not sleep
 # Looks at a word in shared memory before waiting begins; with more ranks than cores one, and then yield. The compiled
 # core looks for 3 us for each of them, 150 us in all, before all that: from a wait in Python its way back is a
@@ -117,7 +117,7 @@ class Waiter:
                 while clock() < pause:
                     if test(what):
                         if self._spin < self._most:
-                            self._adapt(0.0)
+                            self._adapt(False)
                         return True
                 if pause < limit or self.moving:
                     look()
@@ -126,13 +126,13 @@ class Waiter:
         limit = min(limit + self._yield, never)
         pause = clock() + LOOK
         nap = pause if self._adapts else never
-        shared = False
+        shared = ever = False
         while (now := clock()) < limit:
             # One test moves the library on by little: with four for each turn on the core, supersteps of 8 ranks on 2
             # cores take less than half the time that they take with one.
             if test(what) or test(what) or test(what) or test(what):
                 if self._most:
-                    self._adapt(now - start)
+                    self._adapt(ever)
                     self._shares_core = shared
                 return True
             if self.moving or now > pause:
@@ -147,8 +147,9 @@ class Waiter:
             else:
                 now = clock()
                 os.sched_yield()
-                shared = clock() - now > TURN
-        self._adapt(float("inf"))
+                away = clock() - now
+                shared, ever = away > TURN, ever or away > SOMEBODY
+        self._adapt(ever)
         while not test(what):
             now = clock()
             if now > never:
@@ -168,9 +169,10 @@ class Waiter:
                 return True
         return False
 
-    def _adapt(self, waited: float) -> None:
+    def _adapt(self, shared: bool) -> None:
+        """Spin for less in the next waits if others have had this core in this one, else for more."""
         if self._adapts and self._most:
-            if waited > self._most:
+            if shared:
                 self._spin /= 2
             else:
                 self._spin = min(self._most, 2 * self._spin + self._most / 16)

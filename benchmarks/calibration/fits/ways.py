@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from pybsp.machine import FURTHER, LATE, BSPMachine
+from pybsp.mail import SHORT
 from pybsp.ways import WAY
 
 from ..estimates import Estimate
@@ -50,6 +51,7 @@ FITTED = (
     "collective",
     "agreement",
     "making",
+    "lent",
 )  # ways, beside mail, in this order: notes take what collectives do until they are known; a record what nothing does
 LEAST_SHARE = 1e-4  # which has a logarithm
 UNIT = 1e-6  # seconds of late, by which what it adds is counted
@@ -57,7 +59,8 @@ UNIT = 1e-6  # seconds of late, by which what it adds is counted
 
 def names_of(point: Point) -> tuple[str, ...]:
     """The ways in which a point's data goes, as the ledger has them."""
-    return OF_PATTERN.get(point.pattern, ("mail",))
+    names = OF_PATTERN.get(point.pattern, ("mail",))
+    return (*names, "lent") if names == ("mail",) and point.size > SHORT else names
 
 
 def predict(machine: BSPMachine, point: Point) -> float:
