@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from ..dtypes import dtype_of, form_of
 from ..errors import UsageError
-from ..short_records import FLOAT, FLOAT64, FLOATS, HEAD, INT, INT64, INTS, write_number
+from ..short_records import FLOAT, FLOAT64, FLOATS, HEAD, INT, INT64, INTS, KIND_BITS, SCALAR, write_number
 from ..shown import Shown
 
 # What a record is, beside those of short_records.py; how many bytes a pickle, a description or bytes have is in the
 # higher bits.
-ARRAY, PICKLE, DESCRIBED, BYTES, PIPED = range(INT64 + 1, INT64 + 6)
-KIND_BITS, KIND_MASK = 4, 15
+ARRAY, PICKLE, DESCRIBED, BYTES, PIPED = range(SCALAR + 1, SCALAR + 6)
+KIND_MASK = (1 << KIND_BITS) - 1
 _CODE = Struct("=q")
 AN_ARRAY = _CODE.pack(ARRAY)  # behind the signature, where that says what array it is
 ALIGN = 16  # bytes, of an array in a record
@@ -103,4 +103,6 @@ def read(part: memoryview, at: int) -> Any:
     if code == INT64:
         return np.int64(INTS.unpack_from(part, at)[2])
     begin = at + HEAD.size
+    if code & KIND_MASK == SCALAR:
+        return np.frombuffer(part, chr(code >> KIND_BITS), 1, begin)[0]
     return pickle.loads(part[begin : begin + (code >> KIND_BITS)])

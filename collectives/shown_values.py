@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..chunk import pack_counts
-from ..short_records import FLOAT, FLOATS, HEAD, INT_END, NOTHING, write_number
+from ..short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTHING, write_number
 from ..shown import NOT_SHOWN, Counts, Shown
 from ..ways import BY_RECORD
 from .record_layouts import (
@@ -21,7 +21,6 @@ from .record_layouts import (
     BYTES,
     DESCRIBED,
     DESCRIPTION,
-    KIND_BITS,
     KIND_MASK,
     PICKLE,
     SHAPES,

@@ -156,6 +156,8 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
             if traced:
                 shown.trace(name, dests, words)
             kind = type(value)
+            if kind is int64 and quick is not None:  # which makes one of two ints
+                value, kind = int(value), int
             if kind is float or kind is float64 or not dests or (kind is int and -INT_END <= value < INT_END):
                 came = show_record(name, label, sign, counts, value if dests else None, sources)
             else:

@@ -14,13 +14,12 @@ import numpy as np
 from ..bsp import BSP
 from ..chunk import pack_counts
 from ..rides import Supersteps
-from ..short_records import FLOAT, FLOATS, HEAD, INT_END, NOTHING, SIGNATURE
+from ..short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTHING, SIGNATURE
 from ..shown import ELSEWHERE, NOT_SHOWN, Counts, Shown
 from ..ways import BY_RECORD
 from .primitive import NOT_SMALL, is_number, own_argument, packed, placed, room
 from .record_layouts import (
     DESCRIBED,
-    KIND_BITS,
     KIND_MASK,
     PICKLE,
     PIPED,

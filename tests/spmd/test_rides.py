@@ -537,7 +537,15 @@ def test_numbers_of_all_kinds_have_the_bits_and_types_that_ride(spmd: Spmd) -> N
         np.float64(0.1),
         np.float32(0.1),
         np.int8(100),
+        np.int64(-7),
+        np.int64(2**62),
+        np.longlong(3),
+        np.uint8(200),
         np.uint64(2**63),
+        np.float16(0.1),
+        np.complex64(1j),
+        np.complex128(1 + 1e-9j),
+        np.bool_(True),
         np.datetime64("2026-11-22"),
         1e308,
     ]
@@ -546,7 +554,7 @@ def test_numbers_of_all_kinds_have_the_bits_and_types_that_ride(spmd: Spmd) -> N
         found = []
         for value in values:
             ops: list[Any] = [np.maximum, np.add, max, operator.add]
-            if isinstance(value, complex):
+            if isinstance(value, (complex, np.complexfloating)):
                 ops.remove(max)
             elif isinstance(value, np.datetime64):
                 ops = [max]
