@@ -44,7 +44,7 @@ from .decoding import (
 )
 from .errors import UsageError
 from .machine_parts import MachinePart, is_finite, read_parts
-from .ways import BY_NOTE, BY_RECORD, SENDING, WAYS, named
+from .ways import BY_MAIL, BY_NOTE, BY_RECORD, LENT, LONG, SENDING, WAYS, named
 
 PROCESSORS = whole(1, 2**31 - 1)  # in a file: as many as MPI counts
 LEAST, ABOVE = number(), number(above=True)
@@ -53,6 +53,7 @@ LATE = ("empty", "sending")  # of `BSPMachine.late`
 FIRST = 0.3  # share of it in a superstep that uses a way first under its label, where no `first` was measured
 COLD = 1e-4  # seconds that this is at most: of late on a cluster most is that others sleep
 WAITED = 0.3  # share of computing that who comes early waits, where it is not said
+WAITED_LONG = 0.05, 0.5  # in files that do not say it: from so many seconds on, this share
 NO_KINDS: Mapping[str, float] = types.MappingProxyType({})
 AnyMachine = TypeVar("AnyMachine", "BSPMachine", "EBSPMachine")
 Sized = TypeVar("Sized", bound="BSPMachine | EBSPMachine")
@@ -83,10 +84,11 @@ _OF_EXCHANGE: Mapping[str, Decoder] = types.MappingProxyType(
 
 def _whole_row(row: Sequence[float]) -> tuple[float, ...]:
     """A row of `after`, of which older files say less."""
+    if len(row) not in (2, 4) or not is_finite(row[0]):
+        return tuple(row)
     seconds, *shares = row
-    if len(row) == 2:
-        shares *= 3
-    return tuple(row) if len(row) > 4 else (seconds, WAITED * seconds, *shares)
+    waited = (WAITED if seconds < WAITED_LONG[0] else WAITED_LONG[1]) * seconds
+    return (seconds, waited, *shares * (3 if len(row) == 2 else 1))
 
 
 def _with_notes(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
@@ -123,11 +125,12 @@ class BSPMachine(MachinePart):
         late: seconds that an exchange takes more after long computing: pairs, or a mapping; "empty" where no message
             goes, "sending" where one does, both of which grow with the time that who came early has waited, and what
             each way adds, whose code and data are in no cache then.
-        first: seconds that each way adds, at least, where a label uses it for the first time: pairs, or a mapping. As
-            files of before pybsp 0.4 have none it is 0.3 of `late` there, of all ways at most 100 us.
+        first: seconds that each way adds, at least, where a label uses one of the superstep's ways for the first time:
+            pairs, or a mapping. As files of before pybsp 0.4 have none it is 0.3 of `late` there, of all ways at most
+            100 us.
         after: rows (seconds of computing, seconds that who came early waited, and the shares after it of "empty",
             "sending" and what ways add), ascending; from the last on they are that row's. Rows of four do not say how
-            long others waited: 0.3 of the computing. Rows of two have one share for all, too.
+            long others waited: 0.3 of the computing, 0.5 from 50 ms on. Rows of two have one share for all, too.
         exchange: the machine of what a superstep takes beside computing, to which a ledger counts what the program
             does to send and to read: its g, l and o's are smaller. None: the same as of whole supersteps.
         rates: flop/s of work of some kinds (`bsp.work(flops, kind="sort")`), where they are others than r: pairs, or a
@@ -363,6 +366,8 @@ class BSPMachine(MachinePart):
             waiting: seconds that others had waited when the last one came, mean of these; None: 0.3 of the computing.
         """
         machine = self.exchange or self
+        if ways & BY_MAIL and h > LONG * messages > 0:
+            ways |= LENT
         soon, late, of_ways, at_first = machine._more(ways)
         if late or of_ways or at_first:
             empty, sending, _ = machine._shares(WAITED * computing if waiting is None else waiting, 1)

@@ -26,7 +26,7 @@ from .errors import BoundsError, UsageError
 from .outgoing import Outgoing, words_of
 from .transport import MAIL, Bytes, Parcel, Section, new_tuple, wire
 from .transport.memory import NOTHING, BufferPool
-from .ways import BY_COLLECTIVE, BY_MAIL, LENT
+from .ways import BY_COLLECTIVE, BY_MAIL
 
 # Kinds of records: (kind, tag, bytes, ...), where a negative kind has a pickled tag. Numbers without tags that are sent
 # one after the other are one record; so is packed mail.
@@ -80,7 +80,7 @@ class Mail:
 
     def __init__(self, pool: BufferPool, operation: str = "bsp.send", short: int = SHORT, stream: int = MAIL) -> None:
         self._pool, self._operation, self._short, self._stream = pool, operation, short, stream
-        self._way, self._lent = (BY_MAIL, LENT) if stream == MAIL else (BY_COLLECTIVE, 0)
+        self._way = BY_MAIL if stream == MAIL else BY_COLLECTIVE
         self.outgoing: dict[int, Outgoing | bytearray] = {}
         self.packed = True
         self.runs: dict[int, list[Any]] = {}
@@ -243,12 +243,12 @@ class Mail:
 
         Returns:
             What was sent, by destination; words and messages of it to others than `pid`, no items of queues,
-            and the ways.
+            and the way.
         """
         if self._in_place:
             self._close_in_place()
         parcels: dict[int, Parcel] = {}
-        words = messages = lent = 0
+        words = messages = 0
         for dest, out in self.outgoing.items():
             if isinstance(out, bytearray):
                 section = wire.packed_section(out)
@@ -263,11 +263,10 @@ class Mail:
             if dest != pid:
                 words += size
                 messages += count
-                lent |= self._lent if data is not None else 0
         self.outgoing.clear()
         self.packed = True
         self.runs.clear()
-        return parcels, (words, messages, 0, self._way | lent if parcels else 0)
+        return parcels, (words, messages, 0, self._way if parcels else 0)
 
     def write(self) -> bool:
         """Make packed mail of records too, so that a board takes it as it is; whether all is such now.

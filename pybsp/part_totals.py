@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .chunk import COLUMNS, clock
-from .ledger import predicted_exchange
-from .log import ITEMS, MEASURED, MESSAGES, SECONDS, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, combine
+from .ledger import others_waited, predicted_exchange
+from .log import ITEMS, MEAN, MEASURED, MESSAGES, SECONDS, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, combine
 from .machine import BSPMachine, EBSPMachine, resized
 from .records import PartTotals
 from .transport import LEDGER, REPLIES, Parcel, Section
@@ -99,8 +99,17 @@ def _totals(rows: Rows, machine: BSPMachine | EBSPMachine, virtual: bool) -> Par
     h, seconds, ways = np.maximum(rows[:, WORDS_OUT], rows[:, WORDS_IN]), rows[:, SECONDS], rows[:, WAYS].astype(int)
     counted = zip(h, rows[:, MESSAGES], rows[:, WORDS], rows[:, ITEMS], strict=True)
     exchanges = (
-        predicted_exchange(machine, virtual, computing, tuple(map(float, one)), way)
-        for computing, one, way in zip(seconds.tolist(), counted, ways.tolist(), strict=True)
+        predicted_exchange(
+            machine,
+            virtual,
+            computing,
+            tuple(map(float, one)),
+            way,
+            waiting=others_waited(computing, mean, machine.p),
+        )
+        for computing, mean, one, way in zip(
+            seconds.tolist(), rows[:, MEAN].tolist(), counted, ways.tolist(), strict=True
+        )
     )
     return PartTotals(
         len(rows),

@@ -107,12 +107,14 @@ def predicted(
         computing = record.seconds / faster
         of_parts, latency = 0.0, empty
         if record.parts is not None and (number := record.parts.supersteps):
-            # A part's supersteps as if all were alike: of them the ledger of the whole has sums.
-            of_parts = number * _exchange(record.parts, machine, record.parts.seconds / faster / number, False, number)
+            # A part's supersteps as if all were alike, and its members: of them the ledger of the whole has sums.
+            each = record.parts.seconds / faster / number
+            of_parts = number * _exchange(record.parts, machine, each, False, number, 0.0)
             latency += number * empty
         before = computing + of_parts if overlaps(machine) else computing
-        waiting = others_waited(computing, record.seconds_mean / faster, machine.p)
-        exchange = of_parts + _exchange(record, machine, before, first, waiting=waiting)
+        # What parts compute no processor may have computed alone: nothing says how long others waited for the whole.
+        mean = computing if record.parts is not None else record.seconds_mean / faster
+        exchange = of_parts + _exchange(record, machine, before, first, 1, others_waited(computing, mean, machine.p))
         of_one = (1, computing, record.waiting / faster, exchange, min(latency, exchange))
         sums = [a + b for a, b in zip(sums, of_one, strict=True)]
     return Prediction(label, machine.p, int(sums[0]), *sums[1:])

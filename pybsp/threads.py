@@ -77,11 +77,11 @@ def limited(ranks: int) -> Iterator[None]:
     try:
         yield
     finally:
+        for name in VARIABLES:
+            os.environ.pop(name, None)
         if limit is not None:
             limit.restore_original_limits()  # which starts them again, and they would spin beside the next run
             _end_idle(libraries)
-        for name in VARIABLES:
-            os.environ.pop(name, None)
 
 
 def _end_idle(libraries: ThreadpoolController) -> None:

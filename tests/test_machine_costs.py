@@ -544,6 +544,8 @@ WAYS_COST = BSPMachine(
     after=((1.0, 0.5, 0.09, 0.01, 0.04), (100.0, 50.0, 1.0, 1.0, 1.0)),
 )
 
+ONE_ROW = ((1.0, 1.0, 1.0, 1.0, 1.0),)
+
 
 def test_an_exchange_costs_by_the_ways_of_its_data_and_more_after_computing() -> None:
     assert WAYS_COST.exchanging(4, 2) == WAYS_COST.exchanging(4, 2, ways=BY_MAIL) == 2 + 2 + 3
@@ -579,12 +581,14 @@ def test_ways_and_long_computing_are_in_machine_files(tmp_path: Path) -> None:
 def test_rows_of_two_have_one_share_for_all(tmp_path: Path) -> None:
     """As machine files had them once."""
     machine = BSPMachine(2, 1.0, 1.0, 1.0, after=((1.0, 0.5), (2.0, 1.0)))  # type: ignore[arg-type]
-    assert machine.after == ((1.0, 0.3, 0.5, 0.5, 0.5), (2.0, 0.6, 1.0, 1.0, 1.0))
+    assert machine.after == ((1.0, 0.5, 0.5, 0.5, 0.5), (2.0, 1.0, 1.0, 1.0, 1.0))
 
 
 def test_rows_of_four_do_not_say_how_long_others_waited() -> None:
-    machine = BSPMachine(2, 1.0, 1.0, 1.0, after=((1.0, 0.5, 0.6, 0.7),))  # type: ignore[arg-type]
-    assert machine.after == ((1.0, 0.3, 0.5, 0.6, 0.7),)
+    rows = (4e-2, 0.5, 0.6, 0.7), (6e-2, 1.0, 1.0, 1.0)
+    machine = BSPMachine(2, 1.0, 1.0, 1.0, after=rows)  # type: ignore[arg-type]
+    assert [row[1] for row in machine.after] == pytest.approx([1.2e-2, 3e-2])
+    assert [(row[0], *row[2:]) for row in machine.after] == [*rows]
 
 
 @pytest.mark.parametrize(
@@ -597,6 +601,7 @@ def test_rows_of_four_do_not_say_how_long_others_waited() -> None:
         ({"after": ((1.0, 0.5, 0.5, 0.5), (2.0, 0.6, 0.6, 0.4))}, "after must be rows"),
         ({"after": ((1.0, 0.5, 0.5),)}, "after must be rows"),
         ({"after": ((1.0, 0.5, 0.5, 0.5, 0.5), (2.0, 0.5, 0.6, 0.6, 0.6))}, "after must be rows"),  # no longer waits
+        *(({"after": (row,)}, "after must be rows") for row in ((), ("a", 0.5), (None, 0.5), "ab", (10**400, 0.5))),
         ({"first": {"empty": 1.0}}, "first must be .* of record, mail, .*empty"),
     ],
 )
@@ -646,6 +651,24 @@ def test_a_ledger_says_in_which_ways_data_went_and_reads_files_that_do_not(tmp_p
     append_run(tmp_path / "ledger.json", run, first=True)
     (found,) = read(tmp_path / "ledger.json")["runs"]
     assert found["supersteps"].total.ways == 0
+
+
+def test_mail_of_long_messages_has_costs_of_its_own() -> None:
+    machine = BSPMachine(
+        2, g=0.0, l=1.0, r=1.0, o_way=(("lent", 2.0),), first=(("lent", 4.0),), late=(("lent", 8.0),), after=ONE_ROW
+    )
+    most = 120 * 1024 / 8
+    for words, messages, ways, costs in (
+        (most, 1, BY_MAIL, False),
+        (most + 1, 1, BY_MAIL, True),
+        (2 * most, 2, BY_MAIL, False),
+        (2 * most + 1, 2, BY_MAIL | BY_QUEUE, True),
+        (2 * most, 1, BY_QUEUE, False),
+        (2 * most, 0, BY_MAIL, False),
+    ):
+        assert machine.exchanging(words, messages, ways=ways) == 1 + 2 * costs
+        assert machine.exchanging(words, messages, ways=ways, first=True) == 1 + 6 * costs
+        assert machine.exchanging(words, messages, ways=ways, computing=1.0, waiting=0.0) == 1 + 10 * costs
 
 
 def test_a_note_is_no_further_way() -> None:

@@ -15,7 +15,7 @@ import pybsp
 from pybsp.cli import main as command
 from pybsp.ledger import Ledger
 from pybsp.ledger_file import append_run, read
-from pybsp.log import Log, combine
+from pybsp.log import SECONDS, Log, combine
 from pybsp.machine import BSPMachine
 from pybsp.predict import Prediction, _runs, in_order, predicted
 from pybsp.records import Record, Supersteps
@@ -411,6 +411,21 @@ def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_p
     assert not any("record" in ways for _, ways, _ in ways_of(list(apart)))
     by_board = BSPMachine(2, g=0.0, l=1.0, r=1.0, o_msg=64.0)
     assert predicted(in_order(virtual), by_board).exchange < predicted(in_order(apart), by_board).exchange
+
+
+def test_a_ledger_predicts_by_how_long_others_waited() -> None:
+    log = Log()
+    log.note(0, 0.0, 0.0, 12.0, 0, 0, 0, 0, 0, 0, 0)
+    table, other, third = log.table(0, 1), log.table(0, 1), log.table(0, 1)
+    table[:, SECONDS], other[:, SECONDS], third[:, SECONDS] = 9.0, 3.0, 0.0
+    log.put([combine([table, other, third])])
+    log.names.append("")
+    alone = BSPMachine(3, g=0.0, l=1.0, r=1.0, late=(("empty", 100.0),), after=((10.0, 75.0, 1.0, 1.0, 1.0),))
+    ledger = Ledger(BSPMachine(3, g=0.0, l=1.0, r=1.0, exchange=alone), log)
+    assert ledger[0].exchange_predicted == pytest.approx(1 + 100 * 7.5 / 75)  # of 6 and 9 the mean
+    assert predicted(in_order(ledger), ledger.machine).exchange == pytest.approx(11.0)  # type: ignore[arg-type]
+    faster = predicted(in_order(ledger), ledger.machine, 2.0)  # type: ignore[arg-type]
+    assert faster.exchange == pytest.approx(6.0)
 
 
 @pytest.mark.parametrize(

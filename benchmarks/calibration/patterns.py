@@ -65,7 +65,7 @@ def spared(delay: float) -> float:
 
 def waited(delay: float, p: int) -> float:
     """What processors wait so for one that computes the longest, mean over all but that one: as ledgers have it."""
-    return spared(delay) * (p / 2) / (p - 1)
+    return spared(delay) * (p / 2) / (p - 1) if p > 1 else 0.0
 
 
 class PatternRelation(NamedTuple):

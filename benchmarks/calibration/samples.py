@@ -38,7 +38,7 @@ from pybsp.errors import UsageError
 from .placement import about
 
 FORMAT = "pybsp-samples"
-VERSION = 1
+VERSION = 2  # since 0.4: other waits before exchanges than in files of before
 EXCHANGE = "exchange"  # where a point is of which the exchange alone counts
 
 

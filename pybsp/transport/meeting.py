@@ -77,11 +77,13 @@ class Twin:
         Returns:
             Whether all did the same, and nobody said anything.
         """
-        if log is not None:
-            log.entered = clock()
+        if log is None:
+            return self._meet(kind)
+        log.entered = clock()
         quiet = self._meet(kind)
-        if quiet and log is not None:
-            log.note_row(label, clock(), counts)
+        log.over = clock()
+        if quiet and counts:
+            log.note_row(label, log.over, counts)
         return quiet
 
     def _meet(self, kind: int) -> bool:

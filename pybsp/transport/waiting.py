@@ -143,7 +143,7 @@ class Waiter:
             if now > nap:
                 # Two ranks that only yield may share a core while another is idle: who wakes up is given that one.
                 time.sleep(STEP)
-                nap = now + NAPS
+                nap, shared = now + NAPS, False
             else:
                 now = clock()
                 os.sched_yield()

@@ -1,11 +1,13 @@
 """o_way, first, late and after: exchanges by the ways of data, and what they take more at first or after computing.
 
-An exchange takes T = l + o_msg*m + g*h + o_item*n + the o_way of each of its ways. After c seconds of computing it
-takes s(c)*L + w(c)*W more: L is the `late` of what sends nothing, or of what sends, and W that of its ways, what they
-take more after the longest computing that was measured. The share w(c) is one for all ways: their code, that of ten
-functions, is in no cache early, what all exchanges need late. What sends nothing has a share of its own.
+An exchange takes T = l + o_msg*m + g*h + o_item*n + the o_way of each of its ways. After c seconds of computing, for
+which others have waited v seconds, it takes s(v)*L + w(c)*W more: L is the `late` of what sends nothing, or of what
+sends, and W that of its ways, what they take more after the longest computing that was measured. The share w(c) is one
+for all ways: their code, that of ten functions, is in no cache early, what all exchanges need late. What sends nothing
+has a share of its own. Where other ways went before it takes W(0) more, `first` of all its ways.
 
-Each is fitted once those before it are known, by least squares of the residuals relative to T: o_way, with o_item; late
+Each is fitted once those before it are known, by least squares of the residuals relative to T: o_way, with o_item;
+first, of all ways but mail and records, whose code is that of each exchange; late
 of what sends nothing, of mail, then of each way; the shares of the first two, then of ways. Of the longest computing
 there are few samples, in which some processors slept: late of ways is fitted once more from all of them, by their
 shares, and then these.
@@ -19,8 +21,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from pybsp.machine import FURTHER, LATE, BSPMachine
-from pybsp.mail import SHORT
-from pybsp.ways import WAY
+from pybsp.ways import LONG, WAY
 
 from ..estimates import Estimate
 from ..patterns import waited
@@ -60,7 +61,7 @@ UNIT = 1e-6  # seconds of late, by which what it adds is counted
 def names_of(point: Point) -> tuple[str, ...]:
     """The ways in which a point's data goes, as the ledger has them."""
     names = OF_PATTERN.get(point.pattern, ("mail",))
-    return (*names, "lent") if names == ("mail",) and point.size > SHORT else names
+    return (*names, "lent") if names == ("mail",) and point.h > LONG * point.busiest > 0 else names
 
 
 def predict(machine: BSPMachine, point: Point) -> float:
