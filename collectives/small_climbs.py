@@ -136,7 +136,12 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
                     total = quick(float(a), float(b))
                     if total - total == 0.0:
                         return float64(total)
-                elif type(a) is type(b) is int and -INT_END <= (total := quick(a, b)) < INT_END:
+                elif (
+                    type(a) is type(b) is int
+                    and -INT_END <= a < INT_END
+                    and -INT_END <= b < INT_END
+                    and -INT_END <= (total := quick(a, b)) < INT_END
+                ):
                     return int64(total)
             return applied(name, pid, op, a, b)
         came.insert(place, value)

@@ -29,6 +29,7 @@ VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
     "NUMEXPR_NUM_THREADS",
 )
+OWN = frozenset({"pybsp watch", "pybsp progress", "pybsp line"})  # names of threads that compute nothing
 BUILT_FOR = 64  # threads, at most, that the libraries in numpy's wheels take
 
 _found: tuple[int, ThreadpoolController] | None = None  # with how many modules there were
@@ -89,7 +90,8 @@ def _end_idle(libraries: ThreadpoolController) -> None:
 
     Not where the program has threads of its own, one of which may be in the library; those of pybsp never are.
     """
-    if sum(not one.name.startswith("pybsp ") for one in threading.enumerate()) > 1:
+    ours = {one.ident for one in threading.enumerate() if one.name in OWN}
+    if len(sys._current_frames().keys() - ours) > 1:  # `threading` does not know all
         return
     for one in libraries.info():
         if one["internal_api"] == "openblas" and one["threading_layer"] == "pthreads":

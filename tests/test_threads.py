@@ -64,6 +64,7 @@ def test_who_starts_ranks_gives_them_their_share_before_they_load_a_library() ->
 def test_threads_that_wait_for_work_have_ended_in_the_block_and_after_it() -> None:
     """They would take half of each core from ranks, for 0.1 s."""
     program = """if True:
+        import _thread
         import os
         import threading
         import time
@@ -86,6 +87,26 @@ def test_threads_that_wait_for_work_have_ended_in_the_block_and_after_it() -> No
             time.sleep(0.001)
         assert (a @ a == 500).all()  # by as many threads as before
         assert there() == before, (before, there())
+
+        # A thread of the program may wait for theirs, also one that `threading` does not know.
+        stop, begun = [], []
+
+        def own():
+            begun.append(1)
+            while not stop:
+                time.sleep(0.001)
+
+        for start in (lambda: _thread.start_new_thread(own, ()), threading.Thread(target=own, name="pybsp x").start):
+            start()
+            while not begun:
+                time.sleep(0.001)
+            with threads.limited(max(process.cores(), 2)):
+                assert there() == before + 1, (before, there())
+            stop.append(1)
+            while there() > before:
+                time.sleep(0.001)
+            stop.clear()
+            begun.clear()
     """
     ended_well(run(python("-c", program)))
 

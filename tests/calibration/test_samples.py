@@ -110,7 +110,7 @@ def test_only_a_difference_of_times_may_be_below_zero(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "error_text"),
     [
-        ('"version": 1', '"version": 2', "version 2 is not known here; this pybsp reads version 1"),
+        ('"version": 2', '"version": 3', "version 3 is not known here; this pybsp reads version 2"),
         ("pybsp-samples", "other", 'line 1: expected a JSON object with "format": "pybsp-samples"'),
         ("h_out,h_in", "h_in,h_out", "expected the columns experiment,pattern"),
     ],

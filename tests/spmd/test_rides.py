@@ -577,6 +577,25 @@ def test_numbers_of_all_kinds_have_the_bits_and_types_that_ride(spmd: Spmd) -> N
             assert small == riding
 
 
+@pytest.mark.parametrize(
+    ("op", "numbers"), [(np.minimum, (2**64, 5)), (np.add, (2**63, -1)), (np.maximum, (5, -(2**64)))]
+)
+@pytest.mark.parametrize("started", [False, True])
+def test_ints_beyond_64_bits_under_a_ufunc_are_refused_where_it_refuses_them(
+    spmd: Spmd, op: Any, numbers: tuple[int, int], started: bool
+) -> None:
+    if spmd.p == 1:
+        pytest.skip("nothing is combined")
+
+    def main(bsp: pybsp.BSP) -> Any:
+        value = numbers[min(bsp.pid, 1)]
+        return caught(lambda: allreduce.start(bsp, value, op).finish() if started else allreduce(bsp, value, op))
+
+    for error in spmd(main):
+        assert error.kind is pybsp.UsageError
+        assert "allreduce: argument op: raised " in error.text
+
+
 def test_a_number_under_a_ufunc_gives_one_type_on_all_processors(spmd: Spmd) -> None:
     numbers: list[Any] = [True, 2, 2.5, 1j, np.float32(3), np.int8(3)]
     functions: list[Any] = [allreduce, prefix, collectives.exclusive_prefix, reduce]
