@@ -35,7 +35,7 @@ from .primitive import (
 from .record_layouts import Array
 from .small_climbs import QUICK, Prepare, PreparedClimb, has_record, keeps_form
 
-FLOATS = frozenset({float, np.float64})
+FLOAT_TYPES = frozenset({float, np.float64})
 MOST = 1 << 12  # bytes of an array that goes as a note: it is copied more often than a message
 
 
@@ -180,7 +180,7 @@ def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, r
     def finish_two(value: Any, sign: int) -> Any:
         # `finish` where there is one other, and most often two floats, or two of numpy's.
         other = take_from(sign, source, name)
-        if quick is not None and type(value) in FLOATS:
+        if quick is not None and type(value) in FLOAT_TYPES:
             mine, others = float(value), other[0] if type(other) is tuple else other
             total = (quick(others, mine) if place else quick(mine, others)) if type(others) is float else math.nan
             if total - total == 0.0:

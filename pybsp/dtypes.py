@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+SIMPLE = frozenset("?bBhHiIlLqQefdFD")  # characters of dtypes that these say all about, in native order
+SCALARS = frozenset(np.dtype(code).type for code in SIMPLE)  # the classes of their scalars
+
 
 def form_of(dtype: np.dtype[Any]) -> Any:
     """What a record says of a dtype: a text where that says all of it, which is quicker to pickle and to read."""

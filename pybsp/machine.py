@@ -44,12 +44,13 @@ from .decoding import (
 )
 from .errors import UsageError
 from .machine_parts import MachinePart, is_finite, read_parts
-from .ways import BY_MAIL, BY_NOTE, BY_RECORD, LENT, LONG, SENDING, WAYS, named
+from .ways import BY_NOTE, BY_RECORD, SENDING, WAYS, named, with_lent
 
 PROCESSORS = whole(1, 2**31 - 1)  # in a file: as many as MPI counts
 LEAST, ABOVE = number(), number(above=True)
 FURTHER = "further"  # of `BSPMachine.o_way`, beside the ways: each but the first, of those that send; notes are none
 LATE = ("empty", "sending")  # of `BSPMachine.late`
+COMPUTED, OTHERS_WAITED, EMPTY, SENDS, OF_WAYS = range(5)  # places in a row of `BSPMachine.after`
 FIRST = 0.3  # share of it in a superstep that uses a way first under its label, where no `first` was measured
 COLD = 1e-4  # seconds that this is at most: of late on a cluster most is that others sleep
 WAITED = 0.3  # share of computing that who comes early waits, where it is not said
@@ -288,23 +289,23 @@ class BSPMachine(MachinePart):
             )
         return found[ways]
 
-    def _shares(self, seconds: float, by: int) -> tuple[float, ...]:
-        """The shares of `late` after so many seconds: a power of these between two rows.
+    def _share(self, share: int, seconds: float, by: int) -> float:
+        """A share of `late` after so many seconds: a power of these between two rows.
 
         Args:
-            by: 0: of computing; 1: of waiting.
+            share, by: places in a row of `after`: of the share, and of the seconds by which it goes.
         """
         rows = self.after
         if not rows or seconds <= 0:
-            return 0.0, 0.0, 0.0
+            return 0.0
         if seconds >= rows[-1][by]:
-            return rows[-1][2:]
+            return rows[-1][share]
         if len(rows) == 1:
-            return tuple(share * seconds / rows[0][by] for share in rows[0][2:])
+            return rows[0][share] * seconds / rows[0][by]
         row = max(1, bisect_right(rows, seconds, key=itemgetter(by)))
         below, above = rows[row - 1 : row + 1]
         power = math.log(seconds / below[by]) / math.log(above[by] / below[by])
-        return tuple(low * (high / low) ** power for low, high in zip(below[2:], above[2:], strict=True))
+        return float(below[share] * (above[share] / below[share]) ** power)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BSPMachine:
@@ -366,13 +367,12 @@ class BSPMachine(MachinePart):
             waiting: seconds that others had waited when the last one came, mean of these; None: 0.3 of the computing.
         """
         machine = self.exchange or self
-        if ways & BY_MAIL and h > LONG * messages > 0:
-            ways |= LENT
-        soon, late, of_ways, at_first = machine._more(ways)
+        soon, late, of_ways, at_first = machine._more(with_lent(ways, h, messages))
         if late or of_ways or at_first:
-            empty, sending, _ = machine._shares(WAITED * computing if waiting is None else waiting, 1)
-            cold = of_ways * machine._shares(computing, 0)[2]
-            soon += late * (sending if ways & SENDING else empty) + max(cold, at_first if first else 0.0)
+            waited = WAITED * computing if waiting is None else waiting
+            cold = of_ways * machine._share(OF_WAYS, computing, COMPUTED)
+            soon += late * machine._share(SENDS if ways & SENDING else EMPTY, waited, OTHERS_WAITED)
+            soon += max(cold, at_first if first else 0.0)
         if ways & BY_RECORD and not ways & SENDING:  # no message goes, and to read records is computing
             return machine.l + soon
         return machine.elapsed(0.0, h, messages, M, items) + soon

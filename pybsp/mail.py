@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .compiled import core
-from .dtypes import dtype_of, form_of
+from .dtypes import SCALARS, SIMPLE, dtype_of, form_of
 from .errors import BoundsError, UsageError
 from .outgoing import Outgoing, words_of
 from .transport import MAIL, Bytes, Parcel, Section, new_tuple, wire
@@ -37,12 +37,9 @@ SHORT = 1 << 14
 SHORTEST, MUCH = 1 << 10, 1 << 12  # bytes; words
 
 _COMPLETE = frozenset({NUMBER, SHORT_PICKLE, SHORT_ARRAY, SHORT_BYTES, SCALAR})  # nothing of these lies elsewhere
-_SIMPLE = frozenset("?bBhHiIlLqQefdFD")  # characters of dtypes that these say all about, in native order
 _FLOATS = frozenset("efd")  # of formats of memoryviews
 _NOTHING_SENT: Mapping[int, object] = {}
 PLAIN_NUMBERS = frozenset({int, float, complex, bool})
-# The classes of numpy's scalars that their bytes and a character say all about.
-SCALARS = frozenset(np.dtype(code).type for code in _SIMPLE)
 _LONG_SCALARS = frozenset({np.datetime64, np.timedelta64, np.longdouble, np.clongdouble})  # and a dtype's text
 _PICKLED = frozenset({str, tuple, list, dict, set, frozenset, type(None)})  # no numbers, and no buffers
 _PLAIN_TAGS = frozenset({type(None), int, str, float, bool, bytes})
@@ -106,7 +103,7 @@ class Mail:
             self.runs.pop(dest, None)
         dtype, size = payload.dtype, payload.nbytes
         code = dtype.char
-        form = code if code in _SIMPLE and dtype.isnative else None if dtype.hasobject else form_of(dtype)
+        form = code if code in SIMPLE and dtype.isnative else None if dtype.hasobject else form_of(dtype)
         if form is None:
             self._send_object(out, sign, tag, payload)
         elif size <= self._short and (size <= SHORTEST or out.words < MUCH) and type(form) is str and dtype.itemsize:

@@ -11,6 +11,7 @@ import threading
 import time
 from typing import TextIO
 
+from . import threads
 from .account import Account
 from .decoding import harmless
 from .log import Counts
@@ -37,7 +38,7 @@ class Progress:
         self._began = time.monotonic()
         self._block: tuple[Counts | None, float, int] = None, 0.0, 0  # that was seen last, when, and how far it was
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._go_on, name="pybsp progress", daemon=True)
+        self._thread = threads.beside(self._go_on, "pybsp progress")
         self._thread.start()
 
     def _go_on(self) -> None:

@@ -11,7 +11,6 @@ import os
 import select
 import socket
 import sys
-import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ from itertools import accumulate
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from . import settings
+from . import settings, threads
 from .errors import UsageError
 from .failures import failure_of, outcome, without_outcome
 from .shipping import Line, Parcel, Received, Sender, connect, pickled
@@ -110,7 +109,7 @@ class _Server:
 
     def serve(self) -> None:
         """Run what comes, until nothing more can."""
-        threading.Thread(target=self._look, name="pybsp line", daemon=True).start()
+        threads.beside(self._look, "pybsp line").start()
         with suppress(EOFError, OSError):
             while True:
                 call, program = self.line.receive()

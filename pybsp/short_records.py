@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from .dtypes import SCALARS
+
 HEAD, FLOATS, INTS = Struct("=qq"), Struct("=qqd"), Struct("=qqq")
 SIGNATURE = Struct("=q")
 NOTHING, FLOAT, FLOAT64, INT, INT64, SCALAR = range(6)
 KIND_BITS = 4  # of what a record is; higher ones say more
 NUMBERS = frozenset({float, int, np.float64, np.int64})  # the types of numbers that have a layout
 INT_END = 1 << 63  # ints beyond have none
-# The classes of numpy's scalars of a word at most, that their bytes and a character say all about.
-SCALARS = frozenset(np.dtype(code).type for code in "?bBhHiIlLqQefdF")
+WORD_SCALARS = frozenset(one for one in SCALARS if np.dtype(one).itemsize <= FLOATS.size - HEAD.size)
 # What `Twin.show_record` shows: a float, one of numpy's, an int of 64 bits; None: nothing; or bytes: what comes behind
 # the signature, and behind that the data, which is there already.
 Showable = float | np.float64 | int | bytes | None
@@ -37,7 +38,7 @@ def write_record(part: memoryview, at: int, signature: int, value: Showable) -> 
 
 
 def write_number(part: memoryview, at: int, signature: int, value: Any) -> bool:
-    """Write the record of a number that has a layout, as those of `NUMBERS` and numpy's scalars; whether it is one."""
+    """Write the record of a number that has a layout, as those of `NUMBERS` and `WORD_SCALARS`; whether it is one."""
     kind = type(value)
     if kind is float:
         FLOATS.pack_into(part, at, signature, FLOAT, value)
@@ -47,7 +48,7 @@ def write_number(part: memoryview, at: int, signature: int, value: Any) -> bool:
         INTS.pack_into(part, at, signature, INT, value)
     elif kind is np.int64:
         INTS.pack_into(part, at, signature, INT64, int(value))
-    elif kind in SCALARS:
+    elif kind in WORD_SCALARS:
         text = value.tobytes()
         HEAD.pack_into(part, at, signature, SCALAR | ord(value.dtype.char) << KIND_BITS)
         part[at + HEAD.size : at + HEAD.size + len(text)] = text

@@ -11,7 +11,8 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from . import process
@@ -29,10 +30,17 @@ VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
     "NUMEXPR_NUM_THREADS",
 )
-OWN = frozenset({"pybsp watch", "pybsp progress", "pybsp line"})  # names of threads that compute nothing
 BUILT_FOR = 64  # threads, at most, that the libraries in numpy's wheels take
 
+_beside: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 _found: tuple[int, ThreadpoolController] | None = None  # with how many modules there were
+
+
+def beside(work: Callable[[], object], name: str) -> threading.Thread:
+    """A thread of pybsp's own beside the program: it computes nothing, and keeps no process alive."""
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    _beside.add(thread)
+    return thread
 
 
 def share(ranks: int) -> int:
@@ -90,7 +98,7 @@ def _end_idle(libraries: ThreadpoolController) -> None:
 
     Not where the program has threads of its own, one of which may be in the library; those of pybsp never are.
     """
-    ours = {one.ident for one in threading.enumerate() if one.name in OWN}
+    ours = {one.ident for one in _beside}
     if len(sys._current_frames().keys() - ours) > 1:  # `threading` does not know all
         return
     for one in libraries.info():

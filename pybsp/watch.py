@@ -22,7 +22,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from . import settings
+from . import settings, threads
 from .agreement import pids
 from .errors import place_of
 
@@ -273,7 +273,7 @@ class _PlaceWriter:
             self._period = period
             self._hurry.set()
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._go_on, name="pybsp watch", daemon=True)
+            self._thread = threads.beside(self._go_on, "pybsp watch")
             self._thread.start()
 
     def _go_on(self) -> None:

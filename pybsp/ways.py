@@ -29,6 +29,11 @@ LONG = 15 << 10
 SENDING = BY_MAIL | BY_PUT | BY_GET | BY_QUEUE | BY_PATTERN | BY_COLLECTIVE | BY_NOTE  # messages, which count
 
 
+def with_lent(ways: int, h: float, messages: float) -> int:
+    """The ways of a superstep, with `LENT` where that follows from its h and messages."""
+    return ways | LENT if ways & BY_MAIL and h > LONG * messages > 0 else ways
+
+
 def named(ways: int) -> tuple[str, ...]:
     """The names of those that a number says.
 

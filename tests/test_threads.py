@@ -76,7 +76,7 @@ def test_threads_that_wait_for_work_have_ended_in_the_block_and_after_it() -> No
 
         before, taken, a = there(), threads.in_use(), np.ones((500, 500))
         ours = threading.Event()
-        threading.Thread(target=ours.wait, name="pybsp watch", daemon=True).start()
+        threads.beside(ours.wait, "pybsp watch").start()
         with threads.limited(max(process.cores(), 2)):
             assert there() == 2, (before, there())
             assert (a @ a == 500).all()

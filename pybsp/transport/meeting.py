@@ -1,8 +1,8 @@
 """What processors do on a board in most exchanges (board.py has the rest): this is what the time of a superstep is.
 
 `Meeting` is the base of `Board`: the compiled one of pybsp/core.c where that was built, else the class here, its twin.
-Both do the same to the same memory. The compiled one calls `_meet`, `_show` and `_enter`, which are the twin's, for
-what it does not do itself.
+Both do the same to the same memory. The compiled one calls `_met` and `_shown`, which are the twin's, where it
+waited in vain, or others did something else.
 
 The rules of the protocol stand at their lines. tests/model explores all orders in which ranks can take these steps.
 """
@@ -182,13 +182,13 @@ class Twin:
         write_record(self._own_part, at, signature, value)
         log.entered = clock()
         alike = self._show(kind)
-        leave = log.over = clock()  # reading is the computing of what follows
+        log.over = clock()  # reading is the computing of what follows
         if not alike:
             return False
         found = read_records(self._parts, at, signature, like, sources, members)
         if found is None:
             return True
-        log.note_row(label, leave, counts)
+        log.note_row(label, log.over, counts)
         return found
 
     def _show(self, kind: int) -> bool:

@@ -7,10 +7,9 @@ for all ways: their code, that of ten functions, is in no cache early, what all 
 has a share of its own. Where other ways went before it takes W(0) more, `first` of all its ways.
 
 Each is fitted once those before it are known, by least squares of the residuals relative to T: o_way, with o_item;
-first, of all ways but mail and records, whose code is that of each exchange; late
-of what sends nothing, of mail, then of each way; the shares of the first two, then of ways. Of the longest computing
-there are few samples, in which some processors slept: late of ways is fitted once more from all of them, by their
-shares, and then these.
+first, of all ways but mail and records, whose code is that of each exchange; late of what sends nothing, of mail, then
+of each way; the shares of the first two, then of ways. Of the longest computing there are few samples, in which some
+processors slept: late of ways is fitted once more from all of them, by their shares, and then these.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from pybsp.machine import FURTHER, LATE, BSPMachine
-from pybsp.ways import LONG, WAY
+from pybsp.ways import WAY, named, with_lent
 
 from ..estimates import Estimate
 from ..patterns import waited
@@ -60,8 +59,8 @@ UNIT = 1e-6  # seconds of late, by which what it adds is counted
 
 def names_of(point: Point) -> tuple[str, ...]:
     """The ways in which a point's data goes, as the ledger has them."""
-    names = OF_PATTERN.get(point.pattern, ("mail",))
-    return (*names, "lent") if names == ("mail",) and point.h > LONG * point.busiest > 0 else names
+    ways = sum(WAY[name] for name in OF_PATTERN.get(point.pattern, ("mail",)))
+    return named(with_lent(ways, point.h, point.busiest))
 
 
 def predict(machine: BSPMachine, point: Point) -> float:
