@@ -24,7 +24,6 @@
 #define TAG 1
 #define BYTES 2
 #define HAS 1
-#define AGES 62
 #define AREA (1 << 17)
 #define ALIGN 16
 
@@ -91,10 +90,10 @@ typedef struct {
             PyObject *borrowing; /* dict: of others, read here */
             PyObject *dropped;   /* dict: of what processors here borrowed, that is read no longer */
             PyObject *waiter;
-            PyObject *settled; /* bytes: this processor's borrows, if all of it is old, and how much it is; else None */
+            PyObject *settled; /* bytes: this processor's borrows, how many they are, and until when; else None */
         };
     };
-    long long lent; /* in which exchange, the last of it */
+    long long lent, lent_until; /* the bits of all of it, which are that before an exchange */
     Py_ssize_t size, own;
     Py_buffer *views;  /* of the parts of all processors of the board */
     Py_ssize_t status; /* where it lies in a part, in bytes */
@@ -197,8 +196,9 @@ static int settled(Meeting *self)
     if (PyList_GET_SIZE(self->got) || !PyDict_GET_SIZE(self->borrowing))
         return !PyList_GET_SIZE(self->got);
     /* Another board may have seen to what was dropped since: then there is less. */
-    return PyBytes_CheckExact(self->settled) && !PyDict_GET_SIZE(self->dropped) &&
-           ((const int64_t *)PyBytes_AS_STRING(self->settled))[self->size] == PyDict_GET_SIZE(self->borrowing);
+    const int64_t *row = PyBytes_CheckExact(self->settled) ? (int64_t *)PyBytes_AS_STRING(self->settled) : NULL;
+    return row && !PyDict_GET_SIZE(self->dropped) && row[self->size] == PyDict_GET_SIZE(self->borrowing) &&
+           self->number < row[self->size + 1];
 }
 
 /* Post what is read of others; returns the flag that the status has then; -1: an error. */
@@ -222,9 +222,8 @@ static int reclaim(Meeting *self)
     for (Py_ssize_t k = 0; k < self->size; k++)
         if (k != self->own && *status_of(self, k) & BORROWS)
             reading |= *(word_of(self, k, self->borrows[self->number & 1]) + self->own);
-    if (self->number - self->lent >= AGES && reading >> AGES & 1)
-        return 0; /* all of it is old, and old data is read */
-    return done(PyObject_CallMethod((PyObject *)self, "_reclaim", "L", (long long)reading));
+    int stays = self->number < self->lent_until && !(self->lent & ~reading); /* all of it is old, and read */
+    return stays ? 0 : done(PyObject_CallMethod((PyObject *)self, "_reclaim", "L", (long long)reading));
 }
 
 /* Whether all others have entered this exchange; looks for a while, if need be. -1: an error. */
@@ -760,7 +759,8 @@ static void meeting_dealloc(Meeting *self)
 
 static PyMemberDef meeting_members[] = {
     {"number", T_LONGLONG, offsetof(Meeting, number), 0, NULL},
-    {"_lent_last", T_LONGLONG, offsetof(Meeting, lent), 0, NULL},
+    {"_lent_word", T_LONGLONG, offsetof(Meeting, lent), 0, NULL},
+    {"_lent_until", T_LONGLONG, offsetof(Meeting, lent_until), 0, NULL},
     {"_settled", T_OBJECT_EX, offsetof(Meeting, settled), 0, NULL}, {NULL, 0, 0, 0, NULL}};
 
 static PyMethodDef meeting_methods[] = {

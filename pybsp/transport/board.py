@@ -24,7 +24,7 @@ import numpy as np
 
 from ..errors import DeliveryError
 from . import wire
-from .lending import OLDEST, Borrowed, Lent, dropped
+from .lending import Borrowed, Lent, dropped, same_until
 from .meeting import Meeting
 from .memory import Bytes, referred_to
 from .pipe import Pipe
@@ -221,7 +221,7 @@ class Board(Meeting):
         for k in self._others:
             if self.words[k] & BORROWS:
                 reading |= self._borrows[k][parity][self._own]
-        self._lent.reclaim(self.number, reading)
+        self._reclaim(reading)
 
     def manifests(self, outside: bool = False) -> list[tuple[int, int, int]]:
         """The manifests for this processor: from whom, where in that one's part (or BY_MESSAGE), and bytes.
@@ -337,8 +337,9 @@ class Board(Meeting):
         if not self._got and not self._borrowing:
             return 0
         row = list(words)
-        if not self._got and all(word in (0, OLDEST) for word in row):
-            self._settled = array("q", [*row, len(self._borrowing)]).tobytes()  # until something comes, or is dropped
+        until = 0 if self._got else min(same_until(word, number) for word in row)
+        if until:
+            self._settled = array("q", [*row, len(self._borrowing), until]).tobytes()  # if nothing comes, or is dropped
         for sent, k, _ in self._got:
             row[k] |= 1 << number - sent  # at most SOON: what is older is in the words
         borrows = self._borrows[self._own][parity]

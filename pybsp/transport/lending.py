@@ -1,32 +1,90 @@
 """Data in shared memory that is read where its sender put it: what its readers borrow, and what its sender has lent.
 
-A reader posts a word for each sender: bit k if it reads data of k exchanges ago, the highest bit (AGES) for all older
-data. Neither side looks through all data: weak references tell a reader that data is no longer referred to, and it
-shifts its words by an exchange; a sender looks at bits that have gone.
+A reader posts a word for each sender, whose bits say how old the data is that it reads: a bit for each of the last
+exchanges, then for blocks of exchanges, which are the longer the older (`bit`). So what moves on with a program, as a
+window of what came last, is free again at any depth up to 20,000 exchanges, beside what is kept for ever.
+
+Neither side looks through all data: weak references tell a reader that data is no longer referred to, and it ages its
+words by an exchange; a sender looks at bits that have gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from weakref import ref
 
 from .memory import Bytes
-from .wire import AGES
+from .wire import AGES, BLOCK_POWERS, BLOCKS
 
-OLDEST = 1 << AGES
+# Bit `before + ago` is of the exchange, then of the block of 2 to this power exchanges, that is so many ago.
+_LEVELS = [(0, 0, AGES - 1), *((AGES - 1 + BLOCKS * k, power, BLOCKS) for k, power in enumerate(BLOCK_POWERS))]
+YOUNG = (1 << AGES) - 1  # what is older changes its bit where a block begins, and only there
+AGED = 1 << AGES - 1  # the oldest of them
+_LAST = (1 << BLOCK_POWERS[0]) - 1  # of a smallest block, in a number's last bits
+OLDEST = 1 << AGES + BLOCKS * len(BLOCK_POWERS)
+FOR_EVER = 1 << 62
 
 
-def aged(bits: int, by: int) -> int:
-    """A word of bits, so many exchanges later."""
-    if not bits or not by:
-        return bits
-    # All that there was is old now: one bit stands for it.
-    if by >= AGES:
-        return OLDEST
-    # What is shifted out joins the oldest.
-    bits <<= by
-    return bits & (OLDEST - 1) | OLDEST if bits >= OLDEST else bits
+def bit(sent: int, number: int) -> int:
+    """The bit, in the exchange of a number, of data that was sent in an earlier one."""
+    for before, power, most in _LEVELS:
+        # Blocks begin at multiples of their size, and each size is one of the next: those of a block grow old together.
+        ago = (number >> power) - (sent >> power)
+        if ago <= most:
+            return 1 << before + ago
+    return OLDEST
+
+
+def aged(word: int, at: int, number: int) -> int:
+    """A word of the exchange `at`, in that of a number."""
+    by = number - at
+    if by == 1 and word < AGED:
+        return word << 1  # most often
+    if not word or not by:
+        return word
+    begun = at | _LAST != number | _LAST
+    if by > 1 and begun:
+        return _aged(word, at, number)
+    young = (word & YOUNG) << by
+    old = word & ~YOUNG
+    if begun:
+        old = _aged(old, at, number)
+    # What is not young any more is of the block before this one.
+    return old | young & YOUNG | (AGED << 1 if young > YOUNG else 0)
+
+
+def _aged(word: int, at: int, number: int) -> int:
+    found = word & OLDEST
+    word ^= found
+    while word:
+        place = word.bit_length() - 1
+        word ^= 1 << place
+        found |= bit(_sent_in(place, at)[0], number)
+    return found
+
+
+def _level(place: int) -> tuple[int, int, int]:
+    """That of the bit of this place, but the oldest's."""
+    return next(level for level in reversed(_LEVELS) if place > level[0] or not level[0])
+
+
+def _sent_in(place: int, number: int) -> range:
+    """The exchanges whose data may have a bit in the exchange of a number; the first has it, if there is one."""
+    before, power, _ = _level(place)
+    block = (number >> power) - (place - before)
+    return range(block << power, block + 1 << power)
+
+
+def same_until(word: int, number: int) -> int:
+    """The exchange before which a word of the exchange of a number stays what it is, if nothing comes or goes."""
+    if word & YOUNG:
+        return 0
+    if word & (OLDEST - 1) == 0:
+        return FOR_EVER
+    power = _level((word & -word).bit_length() - 1)[1]
+    return (number >> power) + 1 << power
 
 
 class Lent:
@@ -34,18 +92,19 @@ class Lent:
 
     Attributes:
         data: by the number of the exchange that sent it, ascending.
+        word: the bits of all of it, at the exchange of the last number that was named here.
     """
 
-    __slots__ = ("_at", "_bits", "data")
+    __slots__ = ("_at", "data", "word")
 
     def __init__(self) -> None:
         self.data: dict[int, list[Bytes]] = {}
-        self._bits = self._at = 0  # the ages that there are, at the exchange of this number
+        self.word = self._at = 0
 
     def lend(self, number: int, data: Sequence[Bytes]) -> None:
         """Data goes out in an exchange, the last one so far."""
         self.data.setdefault(number, []).extend(data)
-        self._bits, self._at = aged(self._bits, number - self._at) | 1, number
+        self.word, self._at = aged(self.word, self._at, number) | 1, number
 
     def reclaim(self, number: int, reading: int) -> None:
         """Forget what nobody reads.
@@ -56,26 +115,26 @@ class Lent:
         """
         # Lent memory is free when all have posted in this exchange what they borrow; what this exchange sends counts
         # as borrowed (bit 0), as its readers post it from the next one on.
-        there = aged(self._bits, number - self._at)
+        there = aged(self.word, self._at, number)
         gone = there & ~reading
-        self._bits, self._at = there & reading, number
+        self.word, self._at = there & reading, number
+        # No reader has these bits. With the list go the last references, by which the pool knows that memory is free.
         while gone:
-            age = gone.bit_length() - 1
-            gone ^= 1 << age
-            # No reader has this bit. With the list go the last references, by which the pool knows that memory is free.
-            if age < AGES:
-                del self.data[number - age]
-            else:
-                for old in list(self.data):
-                    if number - old < AGES:
-                        break
-                    del self.data[old]
+            place = gone.bit_length() - 1
+            gone ^= 1 << place
+            if place < AGES:
+                del self.data[number - place]
+                continue
+            for sent in _sent_in(place, number) if 1 << place < OLDEST else list(self.data):
+                # Those of a block that are younger have bits of their own.
+                if sent in self.data and bit(sent, number) == 1 << place:
+                    del self.data[sent]
 
     def clear(self) -> list[Bytes]:
         """Forget everything; returns what was there."""
         found = [one for data in self.data.values() for one in data]
         self.data.clear()
-        self._bits = 0
+        self.word = 0
         return found
 
 
@@ -93,7 +152,10 @@ class Borrowed:
         self.entries: dict[int, _Entry] = {}
         self._words = [0] * others  # at the exchange of `_at`
         self._at = 0
-        self._numbers: list[dict[int, int]] = [{} for _ in range(others)]  # exchange: how many pieces of data
+        # Of each: pieces of data by the number of their exchange; exchanges by the last number of their smallest block.
+        # Both ascend: the first is the oldest.
+        self._pieces: list[dict[int, int]] = [{} for _ in range(others)]
+        self._blocks: list[dict[int, int]] = [{} for _ in range(others)]
 
     def borrow(self, k: int, number: int, data: Bytes) -> None:
         """Data of a processor's that came in the exchange of this number is borrowed until nobody here refers to it."""
@@ -107,13 +169,18 @@ class Borrowed:
         if entry.number > self._at:
             self._age(entry.number)
         # The sender counts the same exchanges, so the bit of this age means the same data to both.
-        self._words[entry.k] |= aged(1, self._at - entry.number)
-        numbers = self._numbers[entry.k]
-        numbers[entry.number] = numbers.get(entry.number, 0) + 1
+        self._words[entry.k] |= bit(entry.number, self._at)
+        pieces = self._pieces[entry.k]
+        if entry.number in pieces:
+            pieces[entry.number] += 1
+        else:
+            pieces[entry.number] = 1
+            blocks, block = self._blocks[entry.k], entry.number | _LAST
+            blocks[block] = blocks.get(block, 0) + 1
 
     def _age(self, number: int) -> None:
-        if by := number - self._at:
-            self._words = [aged(word, by) for word in self._words]
+        if number != self._at:
+            self._words = [aged(word, self._at, number) for word in self._words]
             self._at = number
 
     def words(self, number: int) -> Sequence[int]:
@@ -127,15 +194,24 @@ class Borrowed:
 
     def _take_off(self, entry: _Entry) -> None:
         del self.entries[id(entry)]
-        numbers = self._numbers[entry.k]
-        numbers[entry.number] -= 1
-        # The last piece of that exchange: its bit goes, but for the oldest one, where other old data shares it.
-        if not numbers[entry.number]:
-            del numbers[entry.number]
-            age = self._at - entry.number
-            # Numbers ascend: the first is the oldest.
-            if age < AGES or self._at - next(iter(numbers), self._at) < AGES:
-                self._words[entry.k] &= ~(1 << min(age, AGES))
+        pieces = self._pieces[entry.k]
+        pieces[entry.number] -= 1
+        if pieces[entry.number]:
+            return
+        # The last piece of that exchange.
+        del pieces[entry.number]
+        if self._at - entry.number < AGES:
+            self._words[entry.k] &= ~(1 << self._at - entry.number)
+        blocks, block = self._blocks[entry.k], entry.number | _LAST
+        blocks[block] -= 1
+        if blocks[block]:
+            return
+        del blocks[block]
+        # And of its smallest block, whose bit goes, if it does not share that of a larger one with others.
+        found = bit(block - _LAST, self._at)
+        alike = islice(blocks, 1) if found == OLDEST else _sent_in(found.bit_length() - 1, self._at)[_LAST :: _LAST + 1]
+        if not any(other in blocks and bit(other - _LAST, self._at) == found for other in alike):
+            self._words[entry.k] &= ~found
 
     def hand_over(self, heir: Borrowed, number: int, places: Sequence[int]) -> None:
         """From now on the heir borrows what is borrowed here, as if it had come in the exchange of this number.

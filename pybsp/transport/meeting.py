@@ -16,7 +16,7 @@ from ..chunk import NO_COUNTS, Chunk, Counted, clock
 from ..compiled import core
 from ..short_records import Showable, read_records, write_record
 from . import Section
-from .lending import Lent
+from .lending import Lent, same_until
 from .memory import ALIGN, Bytes
 from .wire import (
     AREA,
@@ -45,10 +45,12 @@ class Twin:
     """
 
     number: int
-    # For the compiled one: this processor's borrows as bytes, and how many pieces of data they speak of, if all that is
-    # read here is old, so that they stay the same; in which exchange data was lent last.
+    # For the compiled one: this processor's borrows as bytes, how many pieces of data they speak of, and the exchange
+    # before which they stay the same, if all that is read here is old; the bits of what is lent, and before which these
+    # do.
     _settled: bytes | None
-    _lent_last: int
+    _lent_word: int
+    _lent_until: int
     _own: int
     _waiter: Waiter
     _fence: Callable[[], object] | None
@@ -356,12 +358,13 @@ class Twin:
         self._lend_at(self.number, data)
 
     def _lend_at(self, number: int, data: list[Bytes]) -> None:
-        self._lent_last = number
+        self._lent_until = 0
         self._lent.lend(number, data)
 
     def _reclaim(self, reading: int) -> None:
         """What all others read of this processor's data, as bits, in this exchange: the rest is free."""
         self._lent.reclaim(self.number, reading)
+        self._lent_word, self._lent_until = self._lent.word, same_until(self._lent.word, self.number)
 
     def here(self, _: object = None) -> bool:
         """Whether all others have entered the exchange."""
@@ -424,7 +427,7 @@ if TYPE_CHECKING or core is None:
             slots: tuple[int, int],
             areas: tuple[int, int],
         ) -> None:
-            self.number, self._settled, self._lent_last = number, None, 0
+            self.number, self._settled, self._lent_word, self._lent_until = number, None, 0, 0
 
 else:
 

@@ -503,8 +503,9 @@ def plain_sections(text: bytes) -> Parcel:
 #        16 to 62         number of the exchange, which only grows: whoever is ahead has a larger status
 # tag:    bit   0         HAS: there is a manifest in the slot
 #         1 to 62         number of the exchange
-# borrows: bit  k         data that came k exchanges ago is read
-#        62 = AGES        data that is older is
+# borrows: bits 0 to 31   data that came so many exchanges ago is read: AGES
+#        32 to 61         data that is older is, that came so many blocks of exchanges ago: BLOCKS of each size
+#        62               data that is still older is
 
 CONTEXTS = 32  # boards of a processor; a part that is split off deeper meets by messages
 AREA = 1 << 17  # bytes of a board's area for manifests, each parity
@@ -514,7 +515,9 @@ HAS = 1
 SOMETHING, BORROWS, SHOWS = 1 << 8, 1 << 9, 1 << 10
 STATUS_EPOCH_SHIFT = 16  # bits that the number is shifted by in a status
 TAG_EPOCH_SHIFT = 1  # and in a tag
-AGES = 62  # exchanges of which borrowed data has a bit of its own: a word has so many bits and a sign
+AGES = 32  # exchanges of which borrowed data has a bit of its own
+BLOCKS = 10  # blocks of exchanges of each size, which have one
+BLOCK_POWERS = 5, 8, 11  # so many exchanges are in them, as powers of 2: with the oldest a word has 63 bits and a sign
 NO_BOARD = -1  # instead of the number of an exchange: there is no memory for the board
 
 

@@ -18,12 +18,11 @@ Wrong is: what is said is not what arrives; data that is kept is written over; r
 though all have come to the meeting; a run is left though nobody raised anything; a message, a posted receive or a
 notice is left at the end. An exchange that checks itself (DeliveryError) has found something wrong, too.
 
-Smaller than the code are: AGES where data is to get older than that; the bits of a number in a head; a text, which is
-one cell. Orders of memory are those of sequential consistency: the words' order that the board needs is the one that a
-processor of the x86 family keeps. Not in the model: sparse exchanges, swaps, a leader's messages to other leaders (its
-board and its release are), collective calls of MPI, threads.
-
-    python -m tests.model                                      the worlds of the tests, and their numbers of states
-    python -m tests.model --ranks 3 --exchanges 3 --says quiet,data      larger ones; those of 3 ranks take minutes
-    python -m tests.model --mutants                            what finds each mutant, and after how many states
+Smaller than the code are: AGES where data is to get older than that; blocks of older exchanges, which are one
+(tests/test_shared_memory.py has those); the bits of a number in a head; a text, which is one cell. Orders of memory are
+those of sequential consistency: the words' order that the board needs is the one that a processor of the x86 family
+keeps. Not in the model: sparse exchanges, swaps, a leader's messages to other leaders (its board and its release are),
+collective calls of MPI, threads. python -m tests.model the worlds of the tests, and their numbers of states python -m
+tests.model --ranks 3 --exchanges 3 --says quiet,data larger ones; those of 3 ranks take minutes python -m tests.model
+--mutants what finds each mutant, and after how many states
 """
