@@ -44,7 +44,7 @@ from .decoding import (
 )
 from .errors import UsageError
 from .machine_parts import MachinePart, is_finite, read_parts
-from .ways import BY_NOTE, BY_RECORD, SENDING, WAYS, named, with_lent
+from .ways import BY_NOTE, BY_RECORD, SENDING, WAYS, long_ones, named, with_lent
 
 PROCESSORS = whole(1, 2**31 - 1)  # in a file: as many as MPI counts
 LEAST, ABOVE = number(), number(above=True)
@@ -73,6 +73,7 @@ _OF_EXCHANGE: Mapping[str, Decoder] = types.MappingProxyType(
         "o_msg": LEAST,
         "o_item": LEAST,
         "o_way": table(LEAST),
+        "g_way": table(LEAST),
         "late": table(LEAST),
         "first": table(LEAST),
         "after": each(each(ABOVE, least=2, most=5)),
@@ -123,6 +124,8 @@ class BSPMachine(MachinePart):
         o_way: seconds of a superstep's exchange whose data goes in a way of `pybsp.ways.WAYS`, beside what messages and
             words cost, and of each further way beside another ("further"): pairs of name and seconds, or a mapping. A
             ledger's predictions alone know the ways.
+        g_way: seconds of each word that goes in a way, beyond g: pairs, or a mapping. Where words go in several ways it
+            is the mean of theirs, as no ledger says how many go in which.
         late: seconds that an exchange takes more after long computing: pairs, or a mapping; "empty" where no message
             goes, "sending" where one does, both of which grow with the time that who came early has waited, and what
             each way adds, whose code and data are in no cache then.
@@ -163,6 +166,7 @@ class BSPMachine(MachinePart):
     hosts: tuple[str, ...] = dataclasses.field(default=(), compare=False, repr=False)
     o_item: float = 0.0
     o_way: tuple[tuple[str, float], ...] = ()
+    g_way: tuple[tuple[str, float], ...] = ()
     late: tuple[tuple[str, float], ...] = ()
     first: tuple[tuple[str, float], ...] = ()
     after: tuple[tuple[float, float, float, float, float], ...] = ()
@@ -217,7 +221,7 @@ class BSPMachine(MachinePart):
         forms: dict[str, tuple[str, Callable[[Any], Any]]] = {
             "rates": ("pairs (kind of work, flop/s), or a dict of them", dict),
             "o_way": ("pairs (name, seconds), or a dict of them", dict),
-            **dict.fromkeys(("late", "first"), ("pairs (name, seconds), or a dict of them", dict)),
+            **dict.fromkeys(("g_way", "late", "first"), ("pairs (name, seconds), or a dict of them", dict)),
             "after": (
                 "rows (seconds of computing, of waiting, shares of `late`)",
                 lambda rows: [tuple(row) for row in rows],
@@ -247,7 +251,7 @@ class BSPMachine(MachinePart):
 
     def _check_ways(self) -> None:
         """Refuse what no way, or no time after computing, can cost; as pairs it can be hashed."""
-        for name, known in (("o_way", (*WAYS, FURTHER)), ("late", (*LATE, *WAYS)), ("first", WAYS)):
+        for name, known in (("o_way", (*WAYS, FURTHER)), ("g_way", WAYS), ("late", (*LATE, *WAYS)), ("first", WAYS)):
             given = dict(getattr(self, name))
             if not given.keys() <= set(known) or not all(is_finite(x) and x >= 0 for x in given.values()):
                 raise UsageError(
@@ -268,21 +272,23 @@ class BSPMachine(MachinePart):
         object.__setattr__(self, "after", rows)
         object.__setattr__(self, "_of_ways", {})
 
-    def _more(self, ways: int) -> tuple[float, float, float, float]:
-        """What an exchange takes beyond messages and words: seconds; what others' waiting adds, at most, what computing
-        adds to ways, at most, and what these add at first.
+    def _more(self, ways: int) -> tuple[float, float, float, float, float]:
+        """What an exchange takes beyond messages and words: seconds, and of each word; what others' waiting adds, at
+        most, what computing adds to ways, at most, and what these add at first.
 
         They depend on nothing else, and ledgers ask for few ways many times.
         """
-        found: dict[int, tuple[float, float, float, float]] = self._of_ways  # type: ignore[attr-defined]
+        found: dict[int, tuple[float, float, float, float, float]] = self._of_ways  # type: ignore[attr-defined]
         if ways not in found:
             sending = (ways & SENDING).bit_count()
-            further = max((ways & SENDING & ~BY_NOTE).bit_count() - 1, 0)  # notes go the way of what they are beside
+            roads = (ways & SENDING & ~BY_NOTE).bit_count()  # notes go the way of what they are beside
+            further = max(roads - 1, 0)
             soon, late = _with_notes(self.o_way), _with_notes(self.late)
-            names, first = named(ways), dict(self.first)
+            names, first, of_words = named(ways), dict(self.first), dict(self.g_way)
             of_ways = sum(late.get(name, 0.0) for name in names)
             found[ways] = (
                 sum(soon.get(name, 0.0) for name in names) + further * soon.get(FURTHER, 0.0),
+                sum(of_words.get(name, 0.0) for name in names) / max(roads, 1),
                 late.get(LATE[sending > 0], 0.0),
                 of_ways,
                 sum(first.get(name, 0.0) for name in names) if first else min(FIRST * of_ways, COLD),
@@ -334,7 +340,7 @@ class BSPMachine(MachinePart):
     def as_part(self) -> dict[str, Any]:
         """What a machine file holds of it."""
         part = super().as_part()
-        part.update({name: dict(part[name]) for name in ("o_way", "late", "first", "rates") if name in part})
+        part.update({name: dict(part[name]) for name in ("o_way", "g_way", "late", "first", "rates") if name in part})
         if self.exchange is not None:
             part["exchange"] = {
                 name: value for name, value in self.exchange.as_part().items() if name in ("g", "l", *_OF_EXCHANGE)
@@ -367,12 +373,15 @@ class BSPMachine(MachinePart):
             waiting: seconds that others had waited when the last one came, mean of these; None: 0.3 of the computing.
         """
         machine = self.exchange or self
-        soon, late, of_ways, at_first = machine._more(with_lent(ways, h, messages))
+        soon, of_words, late, of_ways, at_first = machine._more(with_lent(ways, h, messages))
+        soon += of_words * h
         if late or of_ways or at_first:
             waited = WAITED * computing if waiting is None else waiting
             cold = of_ways * machine._share(OF_WAYS, computing, COMPUTED)
             soon += late * machine._share(SENDS if ways & SENDING else EMPTY, waited, OTHERS_WAITED)
             soon += max(cold, at_first if first else 0.0)
+        if long_ones(h, messages):
+            items = 0  # they are read where they lie
         if ways & BY_RECORD and not ways & SENDING:  # no message goes, and to read records is computing
             return machine.l + soon
         return machine.elapsed(0.0, h, messages, M, items) + soon

@@ -41,7 +41,7 @@ from .records import PartTotals, Record
 from .ways import firsts
 
 SCALED = ("g", "l", "o_msg", "o_item", "r")  # numbers of a machine, and tables of it
-SCALED_TABLES = ("o_way", "late", "first")
+SCALED_TABLES = ("o_way", "g_way", "late", "first")
 _NAMES = (*SCALED, *SCALED_TABLES)
 _WITH_P = re.compile(r"\{(?:(\d+) ?\* ?)?p(?: ?\* ?(\d+))?\}")  # {p}, {100*p}, {p*100}
 _OTHERWISE_WITH_P = re.compile(r"\{[\d\s.+*/()-]*p[\d\s.+*/()p-]*\}")

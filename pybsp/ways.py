@@ -14,7 +14,7 @@ A number says which of them a superstep used, a bit for each:
     note         numbers and short arrays of collectives, which go beside what else there is (notes.py): of started
                  ones; of all where processors do not see others' records
     lent         mail of more than `LONG` words a message, on average: who gets it reads it where it lies. No ledger
-                 notes it, as it follows from h and messages
+                 notes it, as it follows from h and messages. So do items of queues, which cost nothing there
 """
 
 from __future__ import annotations
@@ -29,9 +29,14 @@ LONG = 15 << 10
 SENDING = BY_MAIL | BY_PUT | BY_GET | BY_QUEUE | BY_PATTERN | BY_COLLECTIVE | BY_NOTE  # messages, which count
 
 
+def long_ones(h: float, messages: float) -> bool:
+    """Whether a superstep's messages are of more than `LONG` words, on average."""
+    return h > LONG * messages > 0
+
+
 def with_lent(ways: int, h: float, messages: float) -> int:
     """The ways of a superstep, with `LENT` where that follows from its h and messages."""
-    return ways | LENT if ways & BY_MAIL and h > LONG * messages > 0 else ways
+    return ways | LENT if ways & BY_MAIL and long_ones(h, messages) else ways
 
 
 def named(ways: int) -> tuple[str, ...]:

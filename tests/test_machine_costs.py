@@ -24,7 +24,7 @@ from pybsp.ledger_file import append_run, read
 from pybsp.log import Log, combine
 from pybsp.machine import for_p, machine_in_force
 from pybsp.report import report
-from pybsp.ways import BY_MAIL, BY_QUEUE, BY_RECORD, WAY, named
+from pybsp.ways import BY_MAIL, BY_NOTE, BY_PUT, BY_QUEUE, BY_RECORD, WAY, named
 
 FIGURES = st.floats(0, 1e6)
 
@@ -540,6 +540,7 @@ WAYS_COST = BSPMachine(
     1.0,
     o_msg=1.0,
     o_way={"queue": 7.0, "get": 20.0, "further": 2.0},  # type: ignore[arg-type]
+    g_way={"put": 0.25},  # type: ignore[arg-type]
     late={"empty": 10.0, "sending": 40.0, "queue": 60.0},  # type: ignore[arg-type]
     after=((1.0, 0.5, 0.09, 0.01, 0.04), (100.0, 50.0, 1.0, 1.0, 1.0)),
 )
@@ -551,6 +552,9 @@ def test_an_exchange_costs_by_the_ways_of_its_data_and_more_after_computing() ->
     assert WAYS_COST.exchanging(4, 2) == WAYS_COST.exchanging(4, 2, ways=BY_MAIL) == 2 + 2 + 3
     assert WAYS_COST.exchanging(4, 2, ways=BY_QUEUE) == 7 + 7
     assert WAYS_COST.exchanging(4, 2, ways=BY_MAIL | BY_QUEUE) == 7 + 7 + 2
+    assert WAYS_COST.exchanging(4, 2, ways=BY_PUT) == 7 + 1
+    assert WAYS_COST.exchanging(4, 2, ways=BY_PUT | BY_NOTE) == 7 + 1
+    assert WAYS_COST.exchanging(4, 2, ways=BY_PUT | BY_MAIL) == 7 + 2 + 0.5  # half of the words by each
     assert WAYS_COST.exchanging(4, 2, ways=BY_RECORD) == 3  # no message goes, and words are read when it is over
     for computing, waiting, empty, sending, of_ways in (
         (100.0, 50.0, 1.0, 1.0, 1.0),
@@ -595,6 +599,7 @@ def test_rows_of_four_do_not_say_how_long_others_waited() -> None:
     ("wrong", "said"),
     [
         ({"o_way": {"pigeon": 1.0}}, "o_way must be .* of record, mail, .*pigeon"),
+        ({"g_way": {"further": 1.0}}, "g_way must be .* of record, mail, .*further"),
         ({"late": {"mail": -1.0}}, "late must be finite seconds of at least 0"),
         ({"after": ((2.0, 0.5), (1.0, 1.0))}, "after must be rows"),
         ({"after": ((1.0, 1.5),)}, "after must be rows"),
@@ -653,6 +658,14 @@ def test_a_ledger_says_in_which_ways_data_went_and_reads_files_that_do_not(tmp_p
     assert found["supersteps"].total.ways == 0
 
 
+def test_items_that_are_read_where_they_lie_cost_nothing_in_the_exchange() -> None:
+    machine = BSPMachine(2, g=0.0, l=1.0, r=1.0, o_item=0.5)
+    most = 120 * 1024 // 8
+    assert machine.exchanging(most, 1, items=10, ways=BY_QUEUE) == 6
+    assert machine.exchanging(most + 1, 1, items=10, ways=BY_QUEUE) == 1
+    assert machine.exchanging(most + 1, 2, items=10, ways=BY_QUEUE) == 6
+
+
 def test_mail_of_long_messages_has_costs_of_its_own() -> None:
     machine = BSPMachine(
         2, g=0.0, l=1.0, r=1.0, o_way=(("lent", 2.0),), first=(("lent", 4.0),), late=(("lent", 8.0),), after=ONE_ROW
@@ -707,7 +720,7 @@ def test_rates_by_kind_are_kept_in_a_machine_file_and_wrong_ones_refused(tmp_pat
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *(("rates", 5), ("rates", [1]), ("rates", "ab"), ("o_way", 3), ("o_way", None), ("late", [1, 2])),
+        *(("rates", 5), ("rates", [1]), ("rates", "ab"), ("o_way", 3), ("o_way", None), ("g_way", 3), ("late", [1, 2])),
         *(("after", 5), ("after", [1]), ("hosts", 5)),
     ],
 )

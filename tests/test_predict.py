@@ -204,10 +204,13 @@ def test_what_if_scales_what_ways_and_long_computing_cost(tmp_path: Path, capsys
     path, machine = tmp_path / "ledger.json", tmp_path / "machine.json"
     ledger = pybsp.simulate(main_of_ledger, machine=BSPMachine(2, g=1.0, l=10.0, r=1.0)).ledger
     append_run(path, ledger.as_json(["a", "a"], "direct"), first=True)
-    ways = {"o_way": {"queue": 8.0}, "late": {"sending": 16.0}, "after": ((1.0, 0.5),)}
+    ways = {"o_way": {"queue": 8.0}, "g_way": {"queue": 0.5}, "late": {"sending": 16.0}, "after": ((1.0, 0.5),)}
     exchange = BSPMachine(2, g=2.0, l=3.0, r=1.0, **ways)  # type: ignore[arg-type]
     dataclasses.replace(BSPMachine(2, g=7.0, l=7.0, r=1.0), exchange=exchange).save(machine)
-    for scale, more in (([], 16.0), (["o_way=0.5"], 12.0), (["late=0.5"], 12.0), (["o_way=2", "late=3"], 40.0)):
+    for scale, more in (
+        *(([], 20.0), (["o_way=0.5"], 16.0), (["late=0.5"], 16.0)),
+        *((["g_way=3"], 28.0), (["o_way=2", "late=3"], 44.0)),
+    ):
         options = ["--scale", *scale] if scale else []
         assert command(["predict", str(path), "--machine", str(machine), *options]) == 0
         assert float(rows(capsys.readouterr().out)[0][2]) == pytest.approx(10 + 3 + 16 + more)

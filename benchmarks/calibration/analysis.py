@@ -99,8 +99,8 @@ def _exchange(raw: Raw, seed: int) -> ExchangeFit | None:
     if fit is None or not math.isfinite(fit.l.value):
         return None
     plain = machine_file.bsp_machine(fit, raw.about)
-    o_way, o_item = fit_ways(by.get("way", []) + by.get("queue", []), plain, seed)
-    soon = with_ways(plain, o_way, o_item)
+    ways = fit_ways(by.get("way", []) + by.get("queue", []), plain, seed)
+    soon = with_ways(plain, ways)
     first = fit_first(by.get("first", []), soon, seed)
     soon = with_first(soon, first)
     late, shares = fit_late(by.get("after", []), soon, seed)
@@ -108,9 +108,10 @@ def _exchange(raw: Raw, seed: int) -> ExchangeFit | None:
     unseen = [sample for name in HELD_OUT for sample in by.get(name, [])]
     without = {"o_way": with_late(with_first(plain, first), late, shares), "late": soon}
     return ExchangeFit(
-        dataclasses.replace(fit, o_item=o_item or fit.o_item),
+        dataclasses.replace(fit, o_item=ways.o_item or fit.o_item),
         _off(unseen, machine),
-        o_way,
+        ways.o_way,
+        ways.g_way,
         late,
         tuple(After(seconds, *of_delay) for seconds, of_delay in shares.items()),
         {name: errors for name, other in without.items() if (errors := _off(unseen, other)) is not None},

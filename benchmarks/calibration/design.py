@@ -214,6 +214,9 @@ def _ways(level: _LevelSizes, word: int) -> list[Point]:
     for pattern in ("put", "get", "pattern-get", "pattern-put", "record", "note"):
         points += _swept("way", pattern, (4, 200), 1, word, EXCHANGE)
         points += _swept("held-out-way", pattern, (50,), 1, word, EXCHANGE)
+    for pattern in ("put", "get"):
+        points += _swept("way", pattern, (20_000, 100_000), 1, word, EXCHANGE)
+        points += _swept("held-out-way", pattern, (50_000,), 1, word, EXCHANGE)
     points += _swept("way", "collective", level.few, 1, word, EXCHANGE)
     points += _swept("way", "exchange", level.few[-1:], 1, word, EXCHANGE)
     points += _swept("way", "queue-and-own", (4, 40), 1, word, EXCHANGE)

@@ -24,7 +24,7 @@ from pybsp.machine import BSPMachine, EBSPMachine
 from pybsp.machine_parts import FORMAT, VERSION, read_parts, replace_file
 
 from .estimates import Estimate
-from .fits.ways import with_first, with_late, with_ways
+from .fits.ways import WayFit, with_first, with_late, with_ways
 from .results import BSPFit, Calibration, EBSPFit, Errors, LogPFit, Rate
 
 
@@ -130,7 +130,7 @@ def to_json(calibration: Calibration) -> dict[str, Any]:
         if calibration.exchange is not None:
             alone = calibration.exchange
             exchange = bsp_machine(alone.fit, about, alone.errors)
-            exchange = with_first(with_ways(exchange, alone.o_way, None), alone.first)
+            exchange = with_first(with_ways(exchange, WayFit(alone.o_way, alone.g_way, None)), alone.first)
             shares = {row.seconds: (row.empty, row.sending, row.of_ways) for row in alone.after}
             exchange = with_late(exchange, alone.late, shares)
             machine = dataclasses.replace(machine, exchange=dataclasses.replace(exchange, r=machine.r))

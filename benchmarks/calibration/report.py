@@ -190,10 +190,13 @@ def _exchange(fit: ExchangeFit) -> list[RenderableType]:
     if not fit.o_way:
         return []
     table = new_table(
-        "Exchanges alone: seconds by the way of data", ["way"], ["o_way", "at first", "after long computing"]
+        "Exchanges alone: seconds by the way of data",
+        ["way"],
+        ["o_way", "g_way: of a word", "at first", "after long computing"],
     )
     for name in dict.fromkeys([*fit.late, *fit.o_way]):
-        add_row(table, name, *(_cell(of[name]) if name in of else "" for of in (fit.o_way, fit.first, fit.late)))
+        columns = fit.o_way, fit.g_way, fit.first, fit.late
+        add_row(table, name, *(_cell(of[name]) if name in of else "" for of in columns))
     parts: list[RenderableType] = [table]
     if fit.errors is not None:
         without = "".join(f"; without {name} by {_errors(errors)}" for name, errors in fit.without.items())

@@ -118,6 +118,7 @@ class ExchangeFit:
         fit: as of whole supersteps; its `r` and `rates` are empty.
         errors: of held-out supersteps; None where there were none.
         o_way: seconds by the way in which data goes (pybsp/ways.py).
+        g_way: seconds of each word beyond g, by the way.
         late: seconds that an exchange takes more after long computing: "empty", "sending", and what each way adds.
         after: the shares of `late`, by seconds of computing.
         without: errors of held-out supersteps, by a machine without o_way, and without `late`.
@@ -127,6 +128,7 @@ class ExchangeFit:
     fit: BSPFit
     errors: Errors | None
     o_way: dict[str, Estimate] = field(default_factory=dict)
+    g_way: dict[str, Estimate] = field(default_factory=dict)
     late: dict[str, Estimate] = field(default_factory=dict)
     after: tuple[After, ...] = ()
     without: dict[str, Errors] = field(default_factory=dict)

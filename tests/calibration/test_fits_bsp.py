@@ -317,6 +317,24 @@ def test_cuts_need_enough_points_on_either_side() -> None:
     assert cut(np.zeros(3), design[:3], np.ones(3)) == [0.0]
 
 
+def test_there_is_a_cut_where_time_falls_whatever_states_the_machine_was_in() -> None:
+    # Medians of a virtual machine whose cores changed their places meanwhile: words, messages, us.
+    medians = (
+        *((1, 1, 0.6), (1, 8, 0.36), (32, 1, 0.66), (32, 1, 1.98), (32, 8, 1.67), (32, 8, 2.26), (96, 1, 0.79)),
+        *((96, 8, 1.35), (256, 1, 0.61), (256, 8, 9.09), (1024, 1, 4.92), (1024, 2, 2.99), (2048, 1, 6.89)),
+        *((4096, 1, 17.13), (4096, 2, 33.09), (14336, 1, 55.88), (14336, 2, 68.44), (16384, 1, 8.6), (16384, 1, 10.5)),
+        *((16384, 2, 12.92), (32768, 1, 11.72), (32768, 2, 14.04), (65536, 1, 12.73), (65536, 2, 15.89)),
+    )
+    words, messages, times = np.array(medians, float).T
+    design = np.stack([np.ones(len(words)), messages, messages * words], axis=1)
+    begins = cut(words, design, times)
+    assert begins[0] == 0
+    assert [14336 < begin < 16384 for begin in begins[1:]] == [True]
+    # As long for one of the numbers of messages: that may be a state of the machine, too.
+    times[(words == 16384) & (messages == 2)] = times[(words == 14336) & (messages == 2)]
+    assert cut(words, design, times) == [0]
+
+
 def test_held_out_errors_are_of_what_was_predicted() -> None:
     points = swept(patterns=("halo", "random"), messages=(1,), words=(16, 1024), experiment="held-out")
     points = [point for point in points if point.h]

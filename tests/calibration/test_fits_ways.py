@@ -1,4 +1,4 @@
-"""o_way, first, late and after from exchanges whose parameters are known."""
+"""o_way, g_way, first, late and after from exchanges whose parameters are known."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ MACHINE = dataclasses.replace(
     PLAIN,
     o_item=1e-8,
     o_way=tuple({**{way: (n + 1) * 1e-5 for n, way in enumerate(FITTED)}, "further": 4e-6}.items()),
+    g_way=(("put", 3e-10), ("get", 7e-10)),
     late=tuple({"empty": 3e-5, "sending": 8e-5, **{way: (n + 2) * 1e-5 for n, way in enumerate(FITTED)}}.items()),
     first=tuple((way, (n + 3) * 1e-5) for n, way in enumerate(FITTED)),
     after=(
@@ -51,11 +52,12 @@ def samples(*experiments: str) -> list[Sample]:
 
 
 def test_what_ways_and_long_computing_cost_is_recovered() -> None:
-    o_way, o_item = fit_ways(samples("way", "queue"), PLAIN)
-    assert {way: found.value for way, found in o_way.items()} == pytest.approx(dict(MACHINE.o_way), rel=1e-6)
-    assert o_item is not None
-    assert o_item.value == pytest.approx(MACHINE.o_item, rel=1e-6)
-    soon = with_ways(PLAIN, o_way, o_item)
+    fit = fit_ways(samples("way", "queue"), PLAIN)
+    assert {way: found.value for way, found in fit.o_way.items()} == pytest.approx(dict(MACHINE.o_way), rel=1e-6)
+    assert {way: found.value for way, found in fit.g_way.items()} == pytest.approx(dict(MACHINE.g_way), rel=1e-6)
+    assert fit.o_item is not None
+    assert fit.o_item.value == pytest.approx(MACHINE.o_item, rel=1e-6)
+    soon = with_ways(PLAIN, fit)
     first = fit_first(samples("first"), soon)
     assert {way: found.value for way, found in first.items()} == pytest.approx(dict(MACHINE.first), rel=1e-6)
     soon = with_first(soon, first)
@@ -69,6 +71,6 @@ def test_what_ways_and_long_computing_cost_is_recovered() -> None:
 
 
 def test_where_nothing_was_measured_nothing_is_said() -> None:
-    assert fit_ways([], PLAIN) == ({}, None)
+    assert fit_ways([], PLAIN) == ({}, {}, None)
     assert fit_late([], PLAIN) == ({}, {})
     assert fit_first([], PLAIN) == {}

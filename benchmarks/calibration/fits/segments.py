@@ -3,7 +3,8 @@
 MPI sends small messages with their head, larger ones eagerly, the largest after a rendezvous: each has an l, an o_msg
 and a g of its own, and between them times may jump. Points are ordered by the mean size of their messages, and cut
 where it pays: dynamic programming over the cuts, a further segment only where it explains what noise does not (the
-Bayesian information criterion) and lowers the error by a fifth.
+Bayesian information criterion) and lowers the error by a fifth. Where larger messages take far less time than smaller
+ones there is a cut in any case, as no line says that.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ MOST = 4
 FEWEST = 6  # points of a segment
 GOOD = 0.01  # relative residual, root mean square, that no further segment improves on
 GAIN = 0.8  # of the residual, that a further segment must reach
+FALLS = 0.6  # of the time of as many smaller messages, the next in size, below which larger ones go in another way
 NEGATIVE = 0.05  # share of a time, root mean square over the points, that a parameter may come out below 0
 MAX_CONDITION = 60.0  # condition number of a segment's design
 
@@ -43,6 +45,11 @@ def cut(size: Array, design: Array, times: Array) -> list[float]:
         else:
             groups.append(np.array([step]))
     begins = [0.0] + [math.sqrt(a[-1] * b[0]) for a, b in pairwise(groups)]
+    for number, (smaller, larger) in enumerate(pairwise(groups), 1):
+        beyond = size > begins[number]
+        if min(np.sum(beyond), np.sum(~beyond)) >= FEWEST and _falls(size, design, times, smaller, larger):
+            sides = [cut(size[side], design[side], times[side]) for side in (~beyond, beyond)]
+            return [*sides[0], begins[number], *sides[1][1:]]
     error = _errors(np.searchsorted(begins, size, side="right") - 1, len(begins), design / times[:, None])
     count = len(begins)
     best = {1: (error[0], [[0]] * (count + 1))}
@@ -69,6 +76,17 @@ def cut(size: Array, design: Array, times: Array) -> list[float]:
         if not math.isfinite(left) or (pays and now < GAIN**2 * left):
             chosen, left = how[count], now
     return [begins[first] for first in chosen]
+
+
+def _falls(size: Array, design: Array, times: Array, smaller: Array, larger: Array) -> bool:
+    """Whether larger messages take far less time than as many smaller ones, of whatever number both were timed."""
+    by_size = [np.isin(size, sizes) for sizes in (smaller, larger)]
+    numbers = [set(design[of, :-1].sum(axis=1).tolist()) for of in by_size]
+    return bool(common := numbers[0] & numbers[1]) and all(
+        np.median(times[by_size[1] & alike]) < FALLS * np.median(times[by_size[0] & alike])
+        for number in common
+        for alike in [design[:, :-1].sum(axis=1) == number]
+    )
 
 
 def _errors(group: npt.NDArray[np.intp], count: int, rows: Array) -> Array:

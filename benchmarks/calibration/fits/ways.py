@@ -1,21 +1,23 @@
-"""o_way, first, late and after: exchanges by the ways of data, and what they take more at first or after computing.
+"""o_way, g_way, first, late and after: exchanges by the ways of data, and what they take more at first or later.
 
-An exchange takes T = l + o_msg*m + g*h + o_item*n + the o_way of each of its ways. After c seconds of computing, for
-which others have waited v seconds, it takes s(v)*L + w(c)*W more: L is the `late` of what sends nothing, or of what
-sends, and W that of its ways, what they take more after the longest computing that was measured. The share w(c) is one
-for all ways: their code, that of ten functions, is in no cache early, what all exchanges need late. What sends nothing
-has a share of its own. Where other ways went before it takes W(0) more, `first` of all its ways.
+An exchange takes T = l + o_msg*m + g*h + o_item*n + the o_way of each of its ways + their mean g_way*h. After c seconds
+of computing, for which others have waited v seconds, it takes s(v)*L + w(c)*W more: L is the `late` of what sends
+nothing, or of what sends, and W that of its ways, what they take more after the longest computing that was measured.
+The share w(c) is one for all ways: their code, that of ten functions, is in no cache early, what all exchanges need
+late. What sends nothing has a share of its own. Where other ways went before it takes W(0) more, `first` of all its
+ways.
 
-Each is fitted once those before it are known, by least squares of the residuals relative to T: o_way, with o_item;
-first, of all ways but mail and records, whose code is that of each exchange; late of what sends nothing, of mail, then
-of each way; the shares of the first two, then of ways. Of the longest computing there are few samples, in which some
-processors slept: late of ways is fitted once more from all of them, by their shares, and then these.
+Each is fitted once those before it are known, by least squares of the residuals relative to T: o_way, with o_item or
+g_way; first, of all ways but mail and records, whose code is that of each exchange; late of what sends nothing, of
+mail, then of each way; the shares of the first two, then of ways. Of the longest computing there are few samples, in
+which some processors slept: late of ways is fitted once more from all of them, by their shares, and then these.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,6 +55,8 @@ FITTED = (
     "making",
     "lent",
 )  # ways, beside mail, in this order: notes take what collectives do until they are known; a record what nothing does
+WORDED = ("put", "get")  # those of them that are measured with many words too: these are copied in the exchange
+MANY = 10_000  # words
 LEAST_SHARE = 1e-4  # which has a logarithm
 UNIT = 1e-6  # seconds of late, by which what it adds is counted
 
@@ -71,25 +75,40 @@ def predict(machine: BSPMachine, point: Point) -> float:
     return machine.exchanging(point.h, point.busiest, point.M, point.items, ways, point.delay, first, waiting)
 
 
-def fit_ways(
-    samples: Sequence[Sample], machine: BSPMachine, seed: int = 0
-) -> tuple[dict[str, Estimate], Estimate | None]:
-    """o_way of the ways that were measured, with the o_item beside that of queues."""
+class WayFit(NamedTuple):
+    """What the ways of data cost.
+
+    o_way: seconds, by way.
+    g_way: seconds of each word beyond g, of those ways that were measured with few and with many.
+    o_item: seconds of each item of a queue; None where queues were not measured.
+    """
+
+    o_way: dict[str, Estimate]
+    g_way: dict[str, Estimate]
+    o_item: Estimate | None
+
+
+def fit_ways(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> WayFit:
+    """o_way of the ways that were measured, with the o_item of queues beside that, and the g_way of others."""
     plain = dataclasses.replace(machine, o_item=0.0)
-    found: dict[str, Estimate] = {}
+    found, of_words = dict[str, Estimate](), dict[str, Estimate]()
     o_item = None
     for way in FITTED:
-        before = with_ways(machine, found, o_item)
+        before = with_ways(machine, WayFit(found, of_words, o_item))
         table = Table.of([sample for sample in samples if _last(sample.point) == way])
         items = np.array([point.items for point in table.points])
+        words = np.array([point.h for point in table.points])
         if table.points and np.ptp(items):
             found[way], o_item = uncertain(table, _line(items, _predictions(table, plain)), seed)
+        elif way in WORDED and words.max(initial=0) > MANY:
+            found[way], of_words[way] = uncertain(table, _line(words, _predictions(table, before)), seed)
         elif table.points:
             (found[way],) = uncertain(table, _excess(table, before), seed)
     table = Table.of([sample for sample in samples if _last(sample.point) == FURTHER])
     if table.points:
-        (found[FURTHER],) = uncertain(table, _excess(table, with_ways(machine, found, o_item)), seed)
-    return found, o_item
+        before = with_ways(machine, WayFit(found, of_words, o_item))
+        (found[FURTHER],) = uncertain(table, _excess(table, before), seed)
+    return WayFit(found, of_words, o_item)
 
 
 def fit_first(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> dict[str, Estimate]:
@@ -171,11 +190,11 @@ ONE = Estimate(1.0, 1.0, 1.0)
 ONES = ONE, ONE, ONE
 
 
-def with_ways(machine: BSPMachine, o_way: dict[str, Estimate], o_item: Estimate | None) -> BSPMachine:
+def with_ways(machine: BSPMachine, fit: WayFit) -> BSPMachine:
     """The machine with these parameters, where none is below 0."""
-    least = {way: max(0.0, found.value) for way, found in o_way.items()}
-    item = machine.o_item if o_item is None else max(0.0, o_item.value)
-    return dataclasses.replace(machine, o_way=tuple(least.items()), o_item=item)
+    o_way, g_way = (tuple((way, max(0.0, found.value)) for way, found in of.items()) for of in (fit.o_way, fit.g_way))
+    item = machine.o_item if fit.o_item is None else max(0.0, fit.o_item.value)
+    return dataclasses.replace(machine, o_way=o_way, g_way=g_way, o_item=item)
 
 
 def with_first(machine: BSPMachine, first: dict[str, Estimate]) -> BSPMachine:
@@ -224,7 +243,7 @@ def _excess(table: Table, machine: BSPMachine, whole: Array | None = None) -> Ca
 
 
 def _line(items: Array, predicted: Array) -> Callable[[Array], Array]:
-    """From medians: seconds beyond what a machine says, and those of an item."""
+    """From medians: seconds beyond what a machine says, and those of an item, or word."""
 
     def figures(medians: Array) -> Array:
         there = np.isfinite(medians)
