@@ -158,17 +158,22 @@ def choose(machine: Machine, n: int, widths: Widths, lone: bool, even: bool, alg
 def short(machine: Machine, row: int) -> int:
     """Keys of a short block, at most, where a key and what travels with it has so many bytes; -1: there are none.
 
-    As many as go to all, and are merged, at no more than it costs to learn sizes and another superstep of any kind.
-    Where one block is longer, what the others have sent in vain costs no more than about a superstep.
+    As many as go to all, and are merged, at no more than it costs to learn sizes and to send a block to one processor,
+    which any algorithm does. Where one block is long, what the others have sent in vain costs no more than a superstep
+    in which sizes go.
     """
     p = machine.p
     if p == 1 or supersteps_of_allreduce(p, choose_allreduce(machine, 2)) > 1:
         return -1
-    limit = (allreduce.cost(machine, 2) + Cost(machine, [Superstep(0, 0, 0, 0)])).seconds
+    sizes_first = allreduce.cost(machine, 2)
+    going = Cost(machine, [to_all(np.full(p, 1))]).seconds
 
     def is_long(n: int) -> bool:
-        sizes = np.full(p, n)
-        return (_learning(machine, sizes, row, n) + _merged(machine, sizes)).seconds > limit
+        sizes, words = np.full(p, n), -(-n * row // 8)
+        learned = _learning(machine, sizes, row, n)
+        other = sizes_first + Cost(machine, [Superstep(words, words, 1, p * words)], local_work(n))
+        in_vain = Cost(machine, [to_all(np.full(p, words))]).seconds - going
+        return in_vain > going or (learned + _merged(machine, sizes)).seconds > other.seconds
 
     most = 1
     while most < SHORT and not is_long(most):
