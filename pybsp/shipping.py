@@ -8,6 +8,7 @@ file system: it is gone with the processes.
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import pickle
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 LARGE = 1 << 16  # bytes of a buffer that goes out of band
 _ALIGNED = 64  # bytes, of buffers in an arena
 _DIVIDED = 1 << 22  # bytes for each of two threads, at least
+LAST = 200  # the least number of a file that is to be closed last
 _HANDSHAKE = 10  # seconds that a process gets to show that it has the key
 
 
@@ -148,6 +150,18 @@ class _Head(NamedTuple):
     file: bool
 
 
+def _last(file: int) -> int:
+    """A duplicate by a number that is higher than those that a process begins with.
+
+    What a process that ends has closed last Linux gives back first: so the other end learns of that before the launcher
+    does, which then ends the others, and would be told of one of these.
+    """
+    try:
+        return fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, LAST)
+    except OSError:  # so many are not allowed
+        return os.dup(file)
+
+
 class Line:
     """One end of a connection over which parcels go.
 
@@ -160,7 +174,7 @@ class Line:
         if not near:
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.near, self._socket = near, connected
-        self._connection = Connection(os.dup(connected.fileno()))
+        self._connection = Connection(_last(connected.fileno()))
         self._sent: Arena | None = None  # whose file the other end has
         self._file = -1  # of the arena of the other end
         self._sending = threading.Lock()
