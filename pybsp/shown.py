@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,7 @@ class Shown:
     def __init__(self, engine: SuperstepEngine, transport: Near) -> None:
         self._engine, self._board, self._rides, self._account = engine, transport.board, engine.rides, engine.account
         self._show, self._show_record = transport.show, transport.show_record
+        self._leave_exchange = transport.left
         self.parts, self.places, self.most = self._board.shown()
         self.words = [part.cast("q") for part in self.parts]
         self.mine, self.pid = self.parts[engine.pid], engine.pid
@@ -129,8 +130,7 @@ class Shown:
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             self._board.pipe.send(at, place, data)
         except BaseException as error:
-            self._leave(error, name)
-            raise
+            self._left(error, name)
 
     def receive_through(
         self, name: str, source: int, at: int, place: int, room: Callable[[], NDArray[Any]]
@@ -145,8 +145,7 @@ class Shown:
             self._board.pipe.receive(source, at, place, array.reshape(-1).view(np.uint8))
             return array
         except BaseException as error:
-            self._leave(error, name)
-            raise
+            self._left(error, name)
 
     def parity(self) -> int:
         """That of the next superstep."""
@@ -460,6 +459,15 @@ class Shown:
         seconds = enter - engine.account.log.left
         sent = sent[0] + words_out, sent[1] + messages_out, 0, sent[3] | BY_RECORD
         return engine.take_rides(name, arrival, seconds, sent, (words_in, messages_in, 0, 0), differs)
+
+    def _left(self, error: BaseException, name: str) -> NoReturn:
+        """An exception has left a pipe, in which others may wait: as `MPITransport.left` of an exchange."""
+        try:
+            self._leave_exchange(error)
+        except BaseException as known:
+            self._leave(known, name)
+            raise
+        raise AssertionError  # of no kind that is answered
 
     def _leave(self, error: BaseException, name: str) -> None:
         note_label(error, self._engine.account.label or name)

@@ -145,3 +145,25 @@ def test_who_has_no_memory_for_what_comes_keeps_nobody_waiting(spmd: Spmd) -> No
 
     for error in spmd.errors(main):
         assert isinstance(error, (MemoryError, pybsp.BSPError))
+
+
+def test_what_is_raised_in_a_pipe_ends_the_run_of_all(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        def wrong(*_: Any) -> Any:
+            raise ZeroDivisionError("raised in a pipe")
+
+        room = vars(small_spreads)["room"]
+        if bsp.pid == bsp.p - 1:
+            vars(small_spreads)["room"] = wrong
+        try:
+            broadcast(bsp, np.zeros(RING) if bsp.pid == 0 else None)
+        finally:
+            vars(small_spreads)["room"] = room
+        if bsp.pid == bsp.p - 1:
+            wrong()  # where they do not all meet on one board
+        bsp.sync()
+
+    errors = spmd.errors(main)
+    for pid, error in enumerate(errors):
+        assert isinstance(error, ZeroDivisionError if pid == len(errors) - 1 else pybsp.ProcessorError)
+        assert "raised in a pipe" in str(error)
