@@ -156,7 +156,10 @@ def test_the_page_has_the_sizes() -> None:
         f"a board for each of {wire.CONTEXTS} contexts",
         f"| {wire.AREA} bytes |",
         f"| {wire.SLOT} (n + 1) |",
-        f"bit {wire.AGES}: older data is",
+        f"0 to {wire.AGES - 1}, data that came so many exchanges ago is read; {wire.AGES} to "
+        f"{wire.AGES + wire.BLOCKS - 1}, data of one of the ten blocks of {1 << wire.BLOCK_POWERS[0]} exchanges before "
+        f"those, then of ten blocks of {1 << wire.BLOCK_POWERS[1]}, and of {1 << wire.BLOCK_POWERS[2]:,}; bit "
+        f"{wire.AGES + wire.BLOCKS * len(wire.BLOCK_POWERS)}, older data",
         f"Up to {wire.MOST} bytes are one message",
         f"({wire.HAS_NOTE}: somebody says something to all)",
         f"**Notices** (tag {wire.NOTICE}), what each processor says when all meet (tag {wire.FAILURE}) and probes of "
