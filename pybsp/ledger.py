@@ -56,6 +56,7 @@ def predicted_exchange(
     ways: int,
     first: bool = False,
     waiting: float | None = None,
+    indices: int = 0,
 ) -> float:
     """Seconds that the exchange of a superstep takes by a machine.
 
@@ -67,13 +68,20 @@ def predicted_exchange(
         ways: in which its data goes.
         first: whether one of them has not been used before under the superstep's label.
         waiting: as of `BSPMachine.exchanging`.
+        indices: bytes of those of patterns that are made in it, of all processors.
     """
     if overlaps(machine):
         return machine.elapsed(computing, *counted) - computing
     if isinstance(machine, BSPMachine) and machine.exchange is not None and not virtual:
         h, messages, words, items = counted
-        return machine.exchanging(h, messages, words, items, ways, computing, first, waiting)
+        of_each = index_words(indices, machine.p)
+        return machine.exchanging(h, messages, words, items, ways, computing, first, waiting, of_each)
     return machine.elapsed(0.0, *counted)
+
+
+def index_words(indices: int, p: int) -> float:
+    """Words of indices of so many bytes, mean over p processors."""
+    return indices / 8 / p
 
 
 def others_waited(longest: float, mean: float, p: int) -> float:
@@ -158,7 +166,10 @@ class Ledger(Records):
             computing, of_parts = max(computing, parts.seconds), parts.exchange_predicted
         before = computing + of_parts if overlaps(self.machine) else row[SECONDS]
         waiting = others_waited(row[SECONDS], row[MEAN], self.machine.p)
-        exchange = of_parts + predicted_exchange(self.machine, self.virtual, before, counted, ways, first, waiting)
+        indices = self.index_bytes.get(number, 0)
+        exchange = of_parts + predicted_exchange(
+            self.machine, self.virtual, before, counted, ways, first, waiting, indices
+        )
         return Record(
             label=self._names[int(row[LABEL])],
             work=work,

@@ -125,7 +125,7 @@ class BSPMachine(MachinePart):
             words cost, and of each further way beside another ("further"): pairs of name and seconds, or a mapping. A
             ledger's predictions alone know the ways.
         g_way: seconds of each word that goes in a way, beyond g: pairs, or a mapping. Where words go in several ways it
-            is the mean of theirs, as no ledger says how many go in which.
+            is the mean of theirs, as no ledger says how many go in which. That of "making" is of an index.
         late: seconds that an exchange takes more after long computing: pairs, or a mapping; "empty" where no message
             goes, "sending" where one does, both of which grow with the time that who came early has waited, and what
             each way adds, whose code and data are in no cache then.
@@ -288,7 +288,7 @@ class BSPMachine(MachinePart):
             of_ways = sum(late.get(name, 0.0) for name in names)
             found[ways] = (
                 sum(soon.get(name, 0.0) for name in names) + further * soon.get(FURTHER, 0.0),
-                sum(of_words.get(name, 0.0) for name in names) / max(roads, 1),
+                sum(of_words.get(name, 0.0) for name in named(ways & SENDING)) / max(roads, 1),
                 late.get(LATE[sending > 0], 0.0),
                 of_ways,
                 sum(first.get(name, 0.0) for name in names) if first else min(FIRST * of_ways, COLD),
@@ -357,6 +357,7 @@ class BSPMachine(MachinePart):
         computing: float = 0.0,
         first: bool = False,
         waiting: float | None = None,
+        indices: float = 0.0,
     ) -> float:
         """Seconds of a superstep's exchange: without computing, nor what the program does to send and to read.
 
@@ -371,10 +372,13 @@ class BSPMachine(MachinePart):
             computing: seconds of it before the exchange, of the processor that computes longest.
             first: whether one of the ways has not been used before under the superstep's label.
             waiting: seconds that others had waited when the last one came, mean of these; None: 0.3 of the computing.
+            indices: words of those of patterns that are made, which a processor sends, on average.
         """
         machine = self.exchange or self
         soon, of_words, late, of_ways, at_first = machine._more(with_lent(ways, h, messages))
         soon += of_words * h
+        if indices:
+            soon += dict(machine.g_way).get("making", 0.0) * indices
         if late or of_ways or at_first:
             waited = WAITED * computing if waiting is None else waiting
             cold = of_ways * machine._share(OF_WAYS, computing, COMPUTED)

@@ -16,8 +16,10 @@ import re
 import runpy
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +33,7 @@ from .drawing import Axis, bars, lines
 from .drawing import table as html_table
 from .errors import BSPError, UsageError
 from .files import replacing, require_outputs, working_folder
-from .ledger import others_waited, overlaps
+from .ledger import index_words, others_waited, overlaps
 from .ledger_file import read
 from .machine import BSPMachine, resized
 from .managed import managed
@@ -84,8 +86,20 @@ class Prediction(NamedTuple):
         return self.computing / whole, (self.exchange - self.latency) / whole, self.latency / whole
 
 
+class InOrder(NamedTuple):
+    """A superstep among those of its run.
+
+    first: whether one of its ways was not used before under its label.
+    indices: bytes of those of patterns that were made in it.
+    """
+
+    record: Record
+    first: bool
+    indices: int
+
+
 def predicted(
-    records: Iterable[tuple[Record, bool]],
+    records: Iterable[InOrder],
     machine: BSPMachine,
     faster: float = 1.0,
     label: str = "",
@@ -103,7 +117,7 @@ def predicted(
     empty = machine.exchanging(0.0)
     longest, mean = after
     sums = [0, longest / faster, (longest - mean) / faster, 0.0, 0.0]
-    for record, first in records:
+    for record, first, indices in records:
         computing = record.seconds / faster
         of_parts, latency = 0.0, empty
         if record.parts is not None and (number := record.parts.supersteps):
@@ -114,19 +128,26 @@ def predicted(
         before = computing + of_parts if overlaps(machine) else computing
         # What parts compute no processor may have computed alone: nothing says how long others waited for the whole.
         mean = computing if record.parts is not None else record.seconds_mean / faster
-        exchange = of_parts + _exchange(record, machine, before, first, 1, others_waited(computing, mean, machine.p))
+        exchange = of_parts + _exchange(
+            record, machine, before, first, 1, others_waited(computing, mean, machine.p), indices
+        )
         of_one = (1, computing, record.waiting / faster, exchange, min(latency, exchange))
         sums = [a + b for a, b in zip(sums, of_one, strict=True)]
     return Prediction(label, machine.p, int(sums[0]), *sums[1:])
 
 
-def in_order(records: Iterable[Record]) -> list[tuple[Record, bool]]:
-    """The records of a run, each with whether one of its ways was not used before under its label."""
+def in_order(records: Iterable[Record], index_bytes: Mapping[int, int] = types.MappingProxyType({})) -> list[InOrder]:
+    """The records of a run, each with what else its prediction needs.
+
+    Args:
+        records: all of them.
+        index_bytes: by the number of a record, as `Ledger.index_bytes`.
+    """
     of_all = list(records)
     numbers: dict[str, int] = {}
     labels = np.array([numbers.setdefault(one.label, len(numbers)) for one in of_all], np.int64)
     first = set(firsts(labels, np.array([one.ways for one in of_all], np.int64), {}))
-    return [(one, number in first) for number, one in enumerate(of_all)]
+    return [InOrder(one, number in first, index_bytes.get(number, 0)) for number, one in enumerate(of_all)]
 
 
 def _exchange(
@@ -136,12 +157,14 @@ def _exchange(
     first: bool = False,
     supersteps: int = 1,
     waiting: float | None = None,
+    indices: int = 0,
 ) -> float:
     """Seconds that an exchange takes: each of so many supersteps, of which these are the counts."""
     h, messages, words, items = (count / supersteps for count in (counts.h, counts.messages, counts.M, counts.items))
     if overlaps(machine):
         return machine.elapsed(computing, h, messages, words, items) - computing
-    return machine.exchanging(h, messages, words, items, counts.ways, computing, first, waiting)
+    of_each = index_words(indices, machine.p)
+    return machine.exchanging(h, messages, words, items, counts.ways, computing, first, waiting, of_each)
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
@@ -299,7 +322,11 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
         if not runs:
             raise UsageError(f"{options.target}: expected a program that calls pybsp.run, and it has not, for p = {p}")
         longest, mean = (sum(run.after[k] for run in runs) for k in (0, 1))
-        records = in_order(record for run in runs for record in run.ledger)
+        begins = accumulate((len(run.ledger) for run in runs), initial=0)
+        indices = {
+            k + n: size for k, run in zip(begins, runs, strict=False) for n, size in run.ledger.index_bytes.items()
+        }
+        records = in_order((record for run in runs for record in run.ledger), indices)
         found.append(predicted(records, there, faster, after=(longest, mean)))
     first = found[0]
     head = ["p", "supersteps", "time [s]", "+- [s]", f"speed-up over p = {first.p}", "efficiency"]
@@ -424,10 +451,10 @@ def _silent() -> Iterator[None]:
 
 def _of_ledger(number: int, run: dict[str, Any], machine: BSPMachine, faster: float) -> PredictionTable:
     machine = resized(machine, run["p"])
-    labels: dict[str, list[tuple[Record, bool]]] = {}
-    records = in_order(run["supersteps"])
+    labels: dict[str, list[InOrder]] = {}
+    records = in_order(run["supersteps"], {int(number): size for number, size in run.get("index_bytes", {}).items()})
     for one in records:
-        labels.setdefault(one[0].label, []).append(one)
+        labels.setdefault(one.record.label, []).append(one)
     found = [predicted(of_label, machine, faster, label) for label, of_label in labels.items()]
     found.append(predicted(records, machine, faster, "total"))
     of_labels = {one.label: one.measured for one in run["supersteps"].totals()}

@@ -15,11 +15,11 @@ import pybsp
 from pybsp.cli import main as command
 from pybsp.ledger import Ledger
 from pybsp.ledger_file import append_run, read
-from pybsp.log import SECONDS, Log, combine
+from pybsp.log import INDICES, SECONDS, Log, combine
 from pybsp.machine import BSPMachine
 from pybsp.predict import Prediction, _runs, in_order, predicted
 from pybsp.records import Record, Supersteps
-from pybsp.ways import BY_MAIL, BY_PUT, BY_QUEUE, BY_RECORD, named
+from pybsp.ways import BY_MAIL, BY_PUT, BY_QUEUE, BY_RECORD, MAKING, named
 
 from .launching import ended_well, run
 
@@ -460,3 +460,23 @@ def test_where_a_label_uses_a_way_for_the_first_time_it_costs_more(
     assert [record.exchange_predicted for record in ledger] == pytest.approx(expected)
     assert [ledger[number].exchange_predicted for number in range(len(rows))] == pytest.approx(expected)
     assert predicted(in_order(ledger), ledger.machine).exchange == pytest.approx(sum(expected))  # type: ignore[arg-type]
+
+
+def test_indices_of_patterns_that_are_made_cost_by_their_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = Log()
+    for ways in (BY_PUT, MAKING, BY_PUT | MAKING):
+        log.note(0, 0.0, 0.0, 10.0, 1, 1, 1, 1, 0, 0, ways)
+    log.names.append("")
+    log.put([combine([log.table(0, 3)])])
+    log.riding.update({1: {INDICES: 8 * 20}, 2: {INDICES: 8 * 60}})
+    alone = BSPMachine(2, g=0.0, l=1.0, r=1.0, g_way=(("put", 100.0), ("making", 0.5)))
+    machine = BSPMachine(2, g=0.0, l=1.0, r=1.0, exchange=alone)
+    ledger = Ledger(machine, log)
+    assert [record.exchange_predicted for record in ledger] == [101, 1 + 0.5 * 10, 101 + 0.5 * 30]
+    assert predicted(in_order(ledger, ledger.index_bytes), machine).exchange == 101 + 6 + 116
+    append_run(tmp_path / "ledger.json", ledger.as_json(["a", "a"], "direct"), first=True)
+    machine.save(tmp_path / "machine.json")
+    assert command(["predict", str(tmp_path / "ledger.json"), "--machine", str(tmp_path / "machine.json")]) == 0
+    assert float(rows(capsys.readouterr().out)[-1][2]) == pytest.approx(223)

@@ -208,8 +208,8 @@ def _held_out(p: int, level: _LevelSizes, word: int) -> list[Point]:
 def _ways(level: _LevelSizes, word: int) -> list[Point]:
     """Of exchanges alone: those that o_way is fitted from, and some held out."""
     points = [Point("way", "agreement", "bsp", EXCHANGE)]
-    points += _swept("way", "making", (20, 500), 1, word, EXCHANGE)
-    points += _swept("held-out-way", "making", (100,), 1, word, EXCHANGE)
+    points += _swept("way", "making", (20, 500, 20_000), 1, word, EXCHANGE)
+    points += _swept("held-out-way", "making", (100, 5000), 1, word, EXCHANGE)
     points += _swept("way", "gather", level.few, 1, word, EXCHANGE)
     for pattern in ("put", "get", "pattern-get", "pattern-put", "record", "note"):
         points += _swept("way", pattern, (4, 200), 1, word, EXCHANGE)
@@ -290,6 +290,7 @@ def _different(points: Sequence[Point], p: int, nodes: Sequence[int] | None) -> 
             steps = patterns.relations(point, p, nodes)
             sent = tuple(tuple(part.tobytes() for part in step) for step in steps)
             way = point.pattern if point.where == EXCHANGE or point.pattern == "queue" else ""
-            key = (point.experiment, point.where, way, point.delay, sent)
+            indices = point.size if point.pattern == "making" else 0
+            key = (point.experiment, point.where, way, point.delay, indices, sent)
         first.setdefault(key, number)
     return set(first.values())

@@ -26,7 +26,7 @@ MACHINE = dataclasses.replace(
     PLAIN,
     o_item=1e-8,
     o_way=tuple({**{way: (n + 1) * 1e-5 for n, way in enumerate(FITTED)}, "further": 4e-6}.items()),
-    g_way=(("put", 3e-10), ("get", 7e-10)),
+    g_way=(("put", 3e-10), ("get", 7e-10), ("making", 2e-8)),
     late=tuple({"empty": 3e-5, "sending": 8e-5, **{way: (n + 2) * 1e-5 for n, way in enumerate(FITTED)}}.items()),
     first=tuple((way, (n + 3) * 1e-5) for n, way in enumerate(FITTED)),
     after=(

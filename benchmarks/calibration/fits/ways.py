@@ -25,7 +25,7 @@ from pybsp.machine import FURTHER, LATE, BSPMachine
 from pybsp.ways import WAY, named, with_lent
 
 from ..estimates import Estimate
-from ..patterns import waited
+from ..patterns import WORD, waited
 from ..samples import Point, Sample
 from .bootstrap import Table, uncertain
 from .bsp import Array, slope
@@ -55,7 +55,7 @@ FITTED = (
     "making",
     "lent",
 )  # ways, beside mail, in this order: notes take what collectives do until they are known; a record what nothing does
-WORDED = ("put", "get")  # those of them that are measured with many words too: these are copied in the exchange
+WORDED = ("put", "get", "making")  # those of them that are measured with many words, or indices, too
 MANY = 10_000  # words
 LEAST_SHARE = 1e-4  # which has a logarithm
 UNIT = 1e-6  # seconds of late, by which what it adds is counted
@@ -72,7 +72,13 @@ def predict(machine: BSPMachine, point: Point) -> float:
     ways = sum(WAY[name] for name in names_of(point))
     waiting = waited(point.delay, machine.p)
     first = point.experiment == "first"
-    return machine.exchanging(point.h, point.busiest, point.M, point.items, ways, point.delay, first, waiting)
+    counted = point.h, point.busiest, point.M, point.items
+    return machine.exchanging(*counted, ways, point.delay, first, waiting, indices_of(point))
+
+
+def indices_of(point: Point) -> float:
+    """Words of the indices that each processor sends where a pattern is made."""
+    return point.size / WORD if point.pattern == "making" else 0.0
 
 
 class WayFit(NamedTuple):
@@ -97,7 +103,7 @@ def fit_ways(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> W
         before = with_ways(machine, WayFit(found, of_words, o_item))
         table = Table.of([sample for sample in samples if _last(sample.point) == way])
         items = np.array([point.items for point in table.points])
-        words = np.array([point.h for point in table.points])
+        words = np.array([point.h or indices_of(point) for point in table.points])
         if table.points and np.ptp(items):
             found[way], o_item = uncertain(table, _line(items, _predictions(table, plain)), seed)
         elif way in WORDED and words.max(initial=0) > MANY:
