@@ -171,7 +171,7 @@ def short(machine: Machine, row: int) -> int:
     def is_long(n: int) -> bool:
         sizes, words = np.full(p, n), -(-n * row // 8)
         learned = _learning(machine, sizes, row, n)
-        other = sizes_first + Cost(machine, [Superstep(words, words, 1, p * words)], local_work(n))
+        other = sizes_first + Cost(machine, [Superstep(words, words, 1, p * words, 0.0, 1)], local_work(n))
         in_vain = Cost(machine, [to_all(np.full(p, words))]).seconds - going
         return in_vain > going or (learned + _merged(machine, sizes)).seconds > other.seconds
 

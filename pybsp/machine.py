@@ -44,7 +44,7 @@ from .decoding import (
 )
 from .errors import UsageError
 from .machine_parts import MachinePart, is_finite, read_parts
-from .ways import BY_NOTE, BY_RECORD, SENDING, WAYS, long_ones, named, with_lent
+from .ways import BY_MAIL, BY_NOTE, BY_RECORD, SENDING, WAYS, WORDED, long_ones, named, with_lent
 
 PROCESSORS = whole(1, 2**31 - 1)  # in a file: as many as MPI counts
 LEAST, ABOVE = number(), number(above=True)
@@ -120,12 +120,13 @@ class BSPMachine(MachinePart):
             nothing was fitted from; None where nobody has looked.
         hosts: where it was measured: the host of each processor; () where that is not known. A file has it under
             "placement".
-        o_item: seconds per item of a queue, beside what its words and the messages that it travels in cost.
+        o_item: seconds per item of a queue, beside what its words and the messages that it travels in cost. In an
+            exchange those of long messages on one host cost nothing: they are read where they lie, as computing.
         o_way: seconds of a superstep's exchange whose data goes in a way of `pybsp.ways.WAYS`, beside what messages and
             words cost, and of each further way beside another ("further"): pairs of name and seconds, or a mapping. A
             ledger's predictions alone know the ways.
         g_way: seconds of each word that goes in a way, beyond g: pairs, or a mapping. Where words go in several ways it
-            is the mean of theirs, as no ledger says how many go in which. That of "making" is of an index.
+            is the mean of theirs, as no ledger says how many go in which. That of "making" is of a word of indices.
         late: seconds that an exchange takes more after long computing: pairs, or a mapping; "empty" where no message
             goes, "sending" where one does, both of which grow with the time that who came early has waited, and what
             each way adds, whose code and data are in no cache then.
@@ -251,7 +252,7 @@ class BSPMachine(MachinePart):
 
     def _check_ways(self) -> None:
         """Refuse what no way, or no time after computing, can cost; as pairs it can be hashed."""
-        for name, known in (("o_way", (*WAYS, FURTHER)), ("g_way", WAYS), ("late", (*LATE, *WAYS)), ("first", WAYS)):
+        for name, known in (("o_way", (*WAYS, FURTHER)), ("g_way", WORDED), ("late", (*LATE, *WAYS)), ("first", WAYS)):
             given = dict(getattr(self, name))
             if not given.keys() <= set(known) or not all(is_finite(x) and x >= 0 for x in given.values()):
                 raise UsageError(
@@ -288,7 +289,7 @@ class BSPMachine(MachinePart):
             of_ways = sum(late.get(name, 0.0) for name in names)
             found[ways] = (
                 sum(soon.get(name, 0.0) for name in names) + further * soon.get(FURTHER, 0.0),
-                sum(of_words.get(name, 0.0) for name in named(ways & SENDING)) / max(roads, 1),
+                sum(of_words.get(name, 0.0) for name in names if name != "making") / max(roads, 1),
                 late.get(LATE[sending > 0], 0.0),
                 of_ways,
                 sum(first.get(name, 0.0) for name in names) if first else min(FIRST * of_ways, COLD),
@@ -384,11 +385,17 @@ class BSPMachine(MachinePart):
             cold = of_ways * machine._share(OF_WAYS, computing, COMPUTED)
             soon += late * machine._share(SENDS if ways & SENDING else EMPTY, waited, OTHERS_WAITED)
             soon += max(cold, at_first if first else 0.0)
-        if long_ones(h, messages):
-            items = 0  # they are read where they lie
+        items = self.items_charged(h, messages, items, ways)
         if ways & BY_RECORD and not ways & SENDING:  # no message goes, and to read records is computing
             return machine.l + soon
         return machine.elapsed(0.0, h, messages, M, items) + soon
+
+    def items_charged(self, h: float, messages: float, items: float, ways: int) -> float:
+        """The items that cost something in an exchange: none of long messages on one host, which are read where they
+        lie. Beside mail nothing says whose words these are.
+        """
+        read_there = items and long_ones(h, messages) and not ways & BY_MAIL and len({*self.hosts}) < 2
+        return 0 if read_there else items
 
     def time(self, w: float, h: float, messages: float = 0, items: float = 0) -> float:
         """Seconds of a superstep: w/r + g*h + l + o_msg*messages + o_item*items, with its segment's g, l and o_msg.
@@ -442,6 +449,7 @@ class BSPMachine(MachinePart):
             "o_msg": self.o_msg,
             "o_item": self.o_item,
             "o_way": dict(self.o_way),
+            "g_way": dict(self.g_way),
             "late": dict(self.late),
             "first": dict(self.first),
             "after": [list(row) for row in self.after],
@@ -498,7 +506,8 @@ class EBSPMachine(MachinePart):
             g1 is the seconds of a packet step, and which have no o_msg or o_item.
         o_msg: seconds per message, beside what its words cost.
         error_median, error_p95: as of a `BSPMachine`.
-        o_item: seconds per item of a queue, beside what its words and the messages that it travels in cost.
+        o_item: seconds per item of a queue, beside what its words and the messages that it travels in cost. In an
+            exchange those of long messages on one host cost nothing: they are read where they lie, as computing.
 
     Raises:
         UsageError: a parameter that is negative, not finite, or an r or p below what can be; another network.

@@ -86,7 +86,7 @@ class Prediction(NamedTuple):
         return self.computing / whole, (self.exchange - self.latency) / whole, self.latency / whole
 
 
-class InOrder(NamedTuple):
+class InRun(NamedTuple):
     """A superstep among those of its run.
 
     first: whether one of its ways was not used before under its label.
@@ -99,7 +99,7 @@ class InOrder(NamedTuple):
 
 
 def predicted(
-    records: Iterable[InOrder],
+    records: Iterable[InRun],
     machine: BSPMachine,
     faster: float = 1.0,
     label: str = "",
@@ -136,7 +136,7 @@ def predicted(
     return Prediction(label, machine.p, int(sums[0]), *sums[1:])
 
 
-def in_order(records: Iterable[Record], index_bytes: Mapping[int, int] = types.MappingProxyType({})) -> list[InOrder]:
+def in_order(records: Iterable[Record], index_bytes: Mapping[int, int] = types.MappingProxyType({})) -> list[InRun]:
     """The records of a run, each with what else its prediction needs.
 
     Args:
@@ -147,7 +147,7 @@ def in_order(records: Iterable[Record], index_bytes: Mapping[int, int] = types.M
     numbers: dict[str, int] = {}
     labels = np.array([numbers.setdefault(one.label, len(numbers)) for one in of_all], np.int64)
     first = set(firsts(labels, np.array([one.ways for one in of_all], np.int64), {}))
-    return [InOrder(one, number in first, index_bytes.get(number, 0)) for number, one in enumerate(of_all)]
+    return [InRun(one, number in first, index_bytes.get(number, 0)) for number, one in enumerate(of_all)]
 
 
 def _exchange(
@@ -451,7 +451,7 @@ def _silent() -> Iterator[None]:
 
 def _of_ledger(number: int, run: dict[str, Any], machine: BSPMachine, faster: float) -> PredictionTable:
     machine = resized(machine, run["p"])
-    labels: dict[str, list[InOrder]] = {}
+    labels: dict[str, list[InRun]] = {}
     records = in_order(run["supersteps"], {int(number): size for number, size in run.get("index_bytes", {}).items()})
     for one in records:
         labels.setdefault(one.record.label, []).append(one)

@@ -14,7 +14,7 @@ A number says which of them a superstep used, a bit for each:
     note         numbers and short arrays of collectives, which go beside what else there is (notes.py): of started
                  ones; of all where processors do not see others' records
     lent         mail of more than `LONG` words a message, on average: who gets it reads it where it lies. No ledger
-                 notes it, as it follows from h and messages. So do items of queues, which cost nothing there
+                 notes it, as it follows from h and messages
 """
 
 from __future__ import annotations
@@ -25,6 +25,15 @@ from numpy.typing import NDArray
 WAYS = ("record", "mail", "put", "get", "queue", "pattern", "collective", "agreement", "making", "note", "lent")
 WAY = {name: 1 << n for n, name in enumerate(WAYS)}
 BY_RECORD, BY_MAIL, BY_PUT, BY_GET, BY_QUEUE, BY_PATTERN, BY_COLLECTIVE, AGREED, MAKING, BY_NOTE, LENT = WAY.values()
+WORDED = (
+    "mail",
+    "put",
+    "get",
+    "queue",
+    "pattern",
+    "collective",
+    "making",
+)  # in which words, or indices, go by messages
 LONG = 15 << 10
 SENDING = BY_MAIL | BY_PUT | BY_GET | BY_QUEUE | BY_PATTERN | BY_COLLECTIVE | BY_NOTE  # messages, which count
 

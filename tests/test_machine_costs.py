@@ -599,7 +599,7 @@ def test_rows_of_four_do_not_say_how_long_others_waited() -> None:
     ("wrong", "said"),
     [
         ({"o_way": {"pigeon": 1.0}}, "o_way must be .* of record, mail, .*pigeon"),
-        ({"g_way": {"further": 1.0}}, "g_way must be .* of record, mail, .*further"),
+        ({"g_way": {"lent": 1.0}}, "g_way must be .* of mail, put, .*lent"),
         ({"late": {"mail": -1.0}}, "late must be finite seconds of at least 0"),
         ({"after": ((2.0, 0.5), (1.0, 1.0))}, "after must be rows"),
         ({"after": ((1.0, 1.5),)}, "after must be rows"),
@@ -664,6 +664,15 @@ def test_items_that_are_read_where_they_lie_cost_nothing_in_the_exchange() -> No
     assert machine.exchanging(most, 1, items=10, ways=BY_QUEUE) == 6
     assert machine.exchanging(most + 1, 1, items=10, ways=BY_QUEUE) == 1
     assert machine.exchanging(most + 1, 2, items=10, ways=BY_QUEUE) == 6
+    assert machine.exchanging(most + 1, 1, items=10, ways=BY_QUEUE | BY_MAIL) == 6  # whose words nothing says
+    of_hosts = dataclasses.replace(machine, hosts=("a", "b"))
+    assert of_hosts.exchanging(most + 1, 1, items=10, ways=BY_QUEUE) == 6
+
+
+def test_a_ledger_file_has_all_parameters() -> None:
+    found = WAYS_COST.as_json()
+    assert {field.name for field in dataclasses.fields(WAYS_COST)} - found.keys() == {"p", "hosts", "rates"}
+    assert found["g_way"] == {"put": 0.25}
 
 
 def test_mail_of_long_messages_has_costs_of_its_own() -> None:

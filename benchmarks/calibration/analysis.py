@@ -36,7 +36,7 @@ FIGURES = {
     "held-out": "the errors of predictions",
     "class": "the classes within and between nodes",
     "queue": "o_item",
-    **dict.fromkeys(("way", "held-out-way"), "o_way"),
+    **dict.fromkeys(("way", "held-out-way"), "o_way and g_way"),
     **dict.fromkeys(("after", "held-out-after"), "exchanges after computing"),
     "logp": "L, o and G",
 }

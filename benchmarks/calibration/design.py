@@ -58,7 +58,7 @@ _LEVELS = {
         matrices=(64, 512),
     ),
     "default": _LevelSizes(
-        words=(1, 16, 96, 256, _KI, 4 * _KI, 16 * _KI, 64 * _KI, 128 * _KI),
+        words=(1, 16, 96, 256, _KI, 4 * _KI, 14 * _KI, 16 * _KI, 64 * _KI, 128 * _KI),
         few=(1, 32, 256, 2 * _KI, 8 * _KI, 64 * _KI),
         messages=(1, 4, 16),
         most=_KI,
@@ -68,7 +68,7 @@ _LEVELS = {
         matrices=(32, 128, 512, 1024),
     ),
     "thorough": _LevelSizes(
-        words=tuple(1 << k for k in range(18)),
+        words=(*(1 << k for k in range(14)), 14 * _KI, *(1 << k for k in range(14, 18))),
         few=(1, 8, 32, 96, 256, _KI, 2 * _KI, 4 * _KI, 8 * _KI, 16 * _KI, 64 * _KI, 128 * _KI),
         messages=(1, 2, 4, 16, 64),
         most=_KI,

@@ -121,7 +121,7 @@ class ExchangeFit:
         g_way: seconds of each word beyond g, by the way.
         late: seconds that an exchange takes more after long computing: "empty", "sending", and what each way adds.
         after: the shares of `late`, by seconds of computing.
-        without: errors of held-out supersteps, by a machine without o_way, and without `late`.
+        without: errors of held-out supersteps, by a machine without o_way and g_way, and without `late`.
         first: seconds that an exchange takes more by a way of data if others were used before it.
     """
 

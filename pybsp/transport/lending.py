@@ -21,10 +21,10 @@ from .wire import AGES, BLOCK_POWERS, BLOCKS
 # Bit `before + ago` is of the exchange, then of the block of 2 to this power exchanges, that is so many ago.
 _LEVELS = [(0, 0, AGES - 1), *((AGES - 1 + BLOCKS * k, power, BLOCKS) for k, power in enumerate(BLOCK_POWERS))]
 YOUNG = (1 << AGES) - 1  # what is older changes its bit where a block begins, and only there
-AGED = 1 << AGES - 1  # the oldest of them
+_YOUNG_LAST = 1 << AGES - 1
 _LAST = (1 << BLOCK_POWERS[0]) - 1  # of a smallest block, in a number's last bits
 OLDEST = 1 << AGES + BLOCKS * len(BLOCK_POWERS)
-FOR_EVER = 1 << 62
+FOR_EVER = 1 << 62  # a number of no exchange
 
 
 def bit(sent: int, number: int) -> int:
@@ -40,7 +40,7 @@ def bit(sent: int, number: int) -> int:
 def aged(word: int, at: int, number: int) -> int:
     """A word of the exchange `at`, in that of a number."""
     by = number - at
-    if by == 1 and word < AGED:
+    if by == 1 and word < _YOUNG_LAST:
         return word << 1  # most often
     if not word or not by:
         return word
@@ -52,7 +52,7 @@ def aged(word: int, at: int, number: int) -> int:
     if begun:
         old = _aged(old, at, number)
     # What is not young any more is of the block before this one.
-    return old | young & YOUNG | (AGED << 1 if young > YOUNG else 0)
+    return old | young & YOUNG | (_YOUNG_LAST << 1 if young > YOUNG else 0)
 
 
 def _aged(word: int, at: int, number: int) -> int:

@@ -42,32 +42,45 @@ MACHINE = dataclasses.replace(
 )
 
 
-def samples(*experiments: str) -> list[Sample]:
-    points = [one for one in all_points(2, "quick", ["way", "queue"]) if one.experiment in experiments]
+def samples(*experiments: str, level: str = "quick") -> list[Sample]:
+    points = [one for one in all_points(2, level, ["way", "queue"]) if one.experiment in experiments]
     if "first" in experiments:
-        points = [
-            one._replace(experiment="first") for one in all_points(2, "quick", ["way"]) if one.experiment == "way"
-        ]
+        points = [one._replace(experiment="first") for one in all_points(2, level, ["way"]) if one.experiment == "way"]
     return [Sample(one, 0, batch, 1, predict(MACHINE, one), 0.0) for one in points for batch in range(4)]
 
 
-def test_what_ways_and_long_computing_cost_is_recovered() -> None:
-    fit = fit_ways(samples("way", "queue"), PLAIN)
+@pytest.mark.parametrize("level", ["quick", "default", "thorough"])
+def test_what_ways_and_long_computing_cost_is_recovered(level: str) -> None:
+    fit = fit_ways(samples("way", "queue", level=level), PLAIN)
     assert {way: found.value for way, found in fit.o_way.items()} == pytest.approx(dict(MACHINE.o_way), rel=1e-6)
     assert {way: found.value for way, found in fit.g_way.items()} == pytest.approx(dict(MACHINE.g_way), rel=1e-6)
     assert fit.o_item is not None
     assert fit.o_item.value == pytest.approx(MACHINE.o_item, rel=1e-6)
     soon = with_ways(PLAIN, fit)
-    first = fit_first(samples("first"), soon)
+    first = fit_first(samples("first", level=level), soon)
     assert {way: found.value for way, found in first.items()} == pytest.approx(dict(MACHINE.first), rel=1e-6)
     soon = with_first(soon, first)
-    late, shares = fit_late(samples("after"), soon)
+    late, shares = fit_late(samples("after", level=level), soon)
     assert {name: found.value for name, found in late.items()} == pytest.approx(dict(MACHINE.late), rel=1e-6)
     found = with_late(soon, late, shares)
     for row, expected in zip(found.after, MACHINE.after, strict=True):
         assert row == pytest.approx(expected, rel=1e-6)
-    for sample in samples("held-out-way", "held-out-after"):
+    for sample in samples("held-out-way", "held-out-after", level=level):
         assert predict(found, sample.point) == pytest.approx(sample.seconds, rel=1e-6)
+
+
+def test_words_of_one_number_alone_say_nothing_of_a_word() -> None:
+    """A budget may be too short for the others."""
+    measured = samples("way", "queue")
+    for size in (20_000, 100_000):
+        left = [one for one in measured if one.point.pattern != "get" or one.point.size == 8 * size]
+        fit = fit_ways(left, PLAIN)
+        assert "get" not in fit.g_way
+        assert fit.o_way["get"].value == pytest.approx(dict(MACHINE.o_way)["get"] + 7e-10 * size, rel=1e-6)
+        assert fit.g_way["put"].value == pytest.approx(3e-10, rel=1e-6)
+    left = [one for one in measured if one.point.pattern != "queue-and-own" or one.point.size == 8 * 40]
+    left = [one for one in left if one.point.pattern != "queue"]
+    assert math.isfinite(dict(with_ways(PLAIN, fit_ways(left, PLAIN)).o_way)["queue"])
 
 
 def test_where_nothing_was_measured_nothing_is_said() -> None:

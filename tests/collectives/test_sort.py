@@ -11,7 +11,9 @@ import pytest
 import pybsp
 from pybsp import BSPMachine, Cost
 from pybsp.collectives import allreduce, bitonic_sort, sort
+from pybsp.collectives.bitonic_sort import local_work
 from pybsp.collectives.counted.bitonic_sort import equal, last_work, network
+from pybsp.collectives.plan import to_all
 
 from ..costs import assert_ledger_is, charged, machine
 from ..tiers import some_of
@@ -115,6 +117,23 @@ def test_what_is_chosen_is_what_costs_least() -> None:
                 for levels in range(1, 5):
                     one = Cost(on, equal(p, levels, 1, 8, first), last_work(p, levels, 1, first))
                     assert alone <= one.seconds * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("p", [2, 3, 5, 8])
+@pytest.mark.parametrize(("g", "r"), [(1e-3, 1e9), (1e-6, 1e2), (1e-6, 1e9)])
+def test_what_goes_in_vain_costs_no_more_than_a_superstep(p: int, g: float, r: float) -> None:
+    """And what all merge is no more than what any other way takes: a block sent to one, when sizes are known."""
+    on = BSPMachine(p, g, 1.0, r, 1e-3)
+
+    def fits(n: int) -> bool:
+        of_words, of_sizes = (Cost(on, [to_all(np.full(p, words))]).seconds for words in (n, 1))
+        to_one = Cost(on, [pybsp.Superstep(n, n, 1, p * n)]).seconds
+        by_others = allreduce.cost(on, 2).seconds + to_one + local_work(n) / r
+        return of_words <= 2 * of_sizes and sort.cost(on, 1, n, "allgather").seconds <= by_others * (1 + 1e-12)
+
+    longest = short(on, 8)
+    assert fits(longest)
+    assert not fits(longest + 1)
 
 
 @pytest.mark.parametrize("p", [2, 3, 5])

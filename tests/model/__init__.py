@@ -22,7 +22,9 @@ Smaller than the code are: AGES where data is to get older than that; blocks of 
 (tests/test_shared_memory.py has those); the bits of a number in a head; a text, which is one cell. Orders of memory are
 those of sequential consistency: the words' order that the board needs is the one that a processor of the x86 family
 keeps. Not in the model: sparse exchanges, swaps, a leader's messages to other leaders (its board and its release are),
-collective calls of MPI, threads. python -m tests.model the worlds of the tests, and their numbers of states python -m
-tests.model --ranks 3 --exchanges 3 --says quiet,data larger ones; those of 3 ranks take minutes python -m tests.model
---mutants what finds each mutant, and after how many states
+collective calls of MPI, threads.
+
+    python -m tests.model                                      the worlds of the tests, and their numbers of states
+    python -m tests.model --ranks 3 --exchanges 3 --says quiet,data      larger ones; those of 3 ranks take minutes
+    python -m tests.model --mutants                            what finds each mutant, and after how many states
 """

@@ -16,6 +16,7 @@ which some processors slept: late of ways is fitted once more from all of them, 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -55,8 +56,9 @@ FITTED = (
     "making",
     "lent",
 )  # ways, beside mail, in this order: notes take what collectives do until they are known; a record what nothing does
-WORDED = ("put", "get", "making")  # those of them that are measured with many words, or indices, too
+LARGE = ("put", "get", "making")  # those of them that are measured with many words, or indices, too
 MANY = 10_000  # words
+ALIKE = 1e-9  # of a determinant, relative, below which there is one number of words alone, or items
 LEAST_SHARE = 1e-4  # which has a logarithm
 UNIT = 1e-6  # seconds of late, by which what it adds is counted
 
@@ -102,11 +104,12 @@ def fit_ways(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> W
     for way in FITTED:
         before = with_ways(machine, WayFit(found, of_words, o_item))
         table = Table.of([sample for sample in samples if _last(sample.point) == way])
-        items = np.array([point.items for point in table.points])
+        queued = [machine.items_charged(point.h, point.busiest, point.items, 0) for point in table.points]
+        items = np.array(queued)
         words = np.array([point.h or indices_of(point) for point in table.points])
         if table.points and np.ptp(items):
             found[way], o_item = uncertain(table, _line(items, _predictions(table, plain)), seed)
-        elif way in WORDED and words.max(initial=0) > MANY:
+        elif way in LARGE and words.max(initial=0) > MANY > words.min(initial=MANY):
             found[way], of_words[way] = uncertain(table, _line(words, _predictions(table, before)), seed)
         elif table.points:
             (found[way],) = uncertain(table, _excess(table, before), seed)
@@ -198,7 +201,10 @@ ONES = ONE, ONE, ONE
 
 def with_ways(machine: BSPMachine, fit: WayFit) -> BSPMachine:
     """The machine with these parameters, where none is below 0."""
-    o_way, g_way = (tuple((way, max(0.0, found.value)) for way, found in of.items()) for of in (fit.o_way, fit.g_way))
+    o_way, g_way = (
+        tuple((way, max(0.0, found.value)) for way, found in of.items() if math.isfinite(found.value))
+        for of in (fit.o_way, fit.g_way)
+    )
     item = machine.o_item if fit.o_item is None else max(0.0, fit.o_item.value)
     return dataclasses.replace(machine, o_way=o_way, g_way=g_way, o_item=item)
 
@@ -257,7 +263,8 @@ def _line(items: Array, predicted: Array) -> Callable[[Array], Array]:
         left, n = np.where(there, medians - predicted[:, None], 0.0), items[:, None]
         moments = [(weight * n**k).sum(axis=(-1, -2)) for k in range(3)]
         zeroth, first = ((weight * n**k * left).sum(axis=(-1, -2)) for k in range(2))
-        determinant = moments[0] * moments[2] - moments[1] ** 2
+        whole = moments[0] * moments[2]
+        determinant = np.where(whole - moments[1] ** 2 > ALIKE * whole, whole - moments[1] ** 2, np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
             each = (moments[0] * first - moments[1] * zeroth) / determinant
             return np.stack([(moments[2] * zeroth - moments[1] * first) / determinant, each], axis=-1)
