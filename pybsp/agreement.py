@@ -248,13 +248,13 @@ def _compare_declarations(declared: Sequence[Any], superstep: int) -> None:
 
 @once
 def parts(own: Sequence[Any]) -> dict[Any, list[int]]:
-    """The members of each part of a split, in the order of their keys, by color; `own` holds (color, key, context).
+    """The members of each part of a split, in the order of their keys, by color; `own` begins with color and key.
 
     Raises:
         UsageError: the keys of a part do not compare.
     """
     found: dict[Any, list[int]] = {}
-    for pid, (color, _, _) in enumerate(own):
+    for pid, (color, *_) in enumerate(own):
         found.setdefault(color, []).append(pid)
     for members in found.values():
         keys = {pid: own[pid][1] for pid in members}

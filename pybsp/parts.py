@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Sequence
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -14,7 +15,7 @@ from .errors import UsageError
 from .failures import killed
 from .log import SECONDS
 from .part_totals import Rows, Stay, Stays
-from .superstep import SuperstepEngine
+from .superstep import ForgottenPart, SuperstepEngine
 from .transport import SPLIT
 
 Machine = TypeVar("Machine")
@@ -55,27 +56,28 @@ class Split(Generic[Machine]):
         self._machine: Machine | None = None
         self._before = self._began = 0.0
         self._first = self._inner = 0
-        whole.give_back()
         if not whole.account.label:
             whole.account.label_this("split")
         whole.watch_crossing()
         if whole.account.stays is None:
             whole.account.stays = Stays()
-        notes = whole.end(SPLIT, (color, key, max(whole.contexts)), "called bsp.split()")
+        notes = whole.end(SPLIT, (color, key, *whole.in_use()), "called bsp.split()")
         try:
             assert notes is not None
+            forgotten = _forgotten_by_all([of_one for *_, of_one in notes])
+            whole.give_back(forgotten)
             if color is not None:
-                self._open(notes, color)
+                self._open(notes, forgotten, color)
         except BaseException as error:
             # Others may be in the part already, where nobody would tell them.
             whole.agreement.leave(error)
             raise
 
-    def _open(self, notes: Sequence[Any], color: Any) -> None:
+    def _open(self, notes: Sequence[Any], forgotten: Container[tuple[int, int]], color: Any) -> None:
         whole = self._whole
         members = parts(notes)[color]
-        # Transports that share processors need different ones: above those of all that are in use on any of them.
-        context = 1 + max(notes[member][2] for member in members)
+        # Transports that share processors need different ones: above those of all that stay in use on any of them.
+        context = 1 + max(_largest(notes[member][2], notes[member][3], forgotten) for member in members)
         transport = whole.transport.subset(members, context)
         of_all = whole.agreement.members
         self._part = part = SuperstepEngine(
@@ -170,6 +172,17 @@ class Split(Generic[Machine]):
         account.stays.all.append(Stay(account.superstep, tuple(part.agreement.members), rows, combined))
         if inner is not None:
             account.stays.all += [one._replace(superstep=account.superstep) for one in inner.all[self._inner :]]
+
+
+def _forgotten_by_all(of_all: Sequence[Sequence[ForgottenPart]]) -> set[tuple[int, int]]:
+    """The parts that all their processors have forgotten, by context and first processor."""
+    times = Counter((one.context, one.first, one.size) for of_one in of_all for one in of_one)
+    return {(context, first) for (context, first, size), count in times.items() if count == size}
+
+
+def _largest(staying: int, forgotten: Sequence[ForgottenPart], by_all: Container[tuple[int, int]]) -> int:
+    """The largest context that a processor uses, when the parts are given back that all have forgotten."""
+    return max([staying, *(one.largest for one in forgotten if (one.context, one.first) not in by_all)])
 
 
 def _gist(error: BaseException | None) -> str:

@@ -13,9 +13,10 @@ supersteps, talk to this, and not to `BSP`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -98,6 +99,20 @@ _WAYS = {  # of streams that are no queue's and no pattern's
     NOTES: BY_NOTE,
     INDICES: MAKING,
 }
+
+
+class ForgottenPart(NamedTuple):
+    """A part that the program has forgotten on a processor, which cannot enter it again.
+
+    context, first: of the part: its transport's context, and the first of its processors.
+    size: processors of it.
+    largest: of the contexts that go with it here: its own, and those of parts of it.
+    """
+
+    context: int
+    first: int
+    size: int
+    largest: int
 
 
 class _Begun(NamedTuple):
@@ -979,19 +994,44 @@ class SuperstepEngine:
         """Processors may wait for each other in different machines from now on."""
         self.transport.watch_crossing(self.root.whereabouts)
 
-    def give_back(self, everything: bool = False) -> None:
-        """Give back the parts that the program has forgotten; all of them where this machine ends."""
+    def in_use(self) -> tuple[int, list[ForgottenPart]]:
+        """The largest context of what this processor may still use, and the parts that the program here has forgotten.
+
+        They are given back where all their processors have forgotten them, which each finds in the same split: not
+        before, as what is read of a part's data counts from then on as of the whole's (`Board.retire`).
+        """
+        found = []
+        staying = set(self.contexts)
+        for part in [*self.forgotten]:  # which may grow at any moment
+            if part not in self.living_parts:
+                self.forgotten.remove(part)
+                continue
+            of_it = part.own_contexts()
+            staying -= of_it
+            found.append(ForgottenPart(part.context, part.agreement.members[0], part.p, max(of_it)))
+        return max(staying), found
+
+    def own_contexts(self) -> set[int]:
+        """Those of this machine's transport, and of its parts'."""
+        return {self.context}.union(*(part.own_contexts() for part in self.living_parts))
+
+    def give_back(self, which: Container[tuple[int, int]] | None = None) -> None:
+        """Give back parts that the program has forgotten; all there are where this machine ends.
+
+        Args:
+            which: by context and first processor: those that all their processors have forgotten; None: all parts.
+        """
         try:
-            for part in [*self.living_parts] if everything else self.forgotten:
-                if part in self.living_parts:
+            # In an order that is the same on all: to close a router may be an exchange.
+            for part in sorted(self.living_parts, key=attrgetter("context")):
+                if which is None or (part.context, part.agreement.members[0]) in which:
                     self.living_parts.remove(part)
-                    part.give_back(everything=True)
+                    part.give_back()
                     if not part.transport.revoked:
                         part.router.close()
                         part.transport.free()
                     part.dissolve()
                     self.contexts.discard(part.context)
-            self.forgotten.clear()
         except BaseException as error:
             if self.router.meets_to_close:
                 self.agreement.leave(error)  # others may wait in there
