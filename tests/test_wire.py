@@ -145,7 +145,7 @@ def test_notes_beside_a_plain_section_are_read_as_they_were(notes: Any, beside: 
 
 
 def test_the_page_has_the_sizes() -> None:
-    page = " ".join(PAGE.split())
+    page, sizes = " ".join(PAGE.split()), [1 << power for power in wire.BLOCK_POWERS]
     for text in (
         f"modulo {wire.EPOCH_MASK + 1}",
         f"at most {wire.LONGEST_HEAD} bytes: a manifest of up to {wire.MANIFEST_BEHIND_HEAD}",
@@ -157,9 +157,9 @@ def test_the_page_has_the_sizes() -> None:
         f"| {wire.AREA} bytes |",
         f"| {wire.SLOT} (n + 1) |",
         f"0 to {wire.AGES - 1}, data that came so many exchanges ago is read; {wire.AGES} to "
-        f"{wire.AGES + wire.BLOCKS - 1}, data of one of the ten blocks of {1 << wire.BLOCK_POWERS[0]} exchanges before "
-        f"those, then of ten blocks of {1 << wire.BLOCK_POWERS[1]}, and of {1 << wire.BLOCK_POWERS[2]:,}; bit "
-        f"{wire.AGES + wire.BLOCKS * len(wire.BLOCK_POWERS)}, older data",
+        f"{wire.AGES + wire.BLOCKS - 1}, data of one of the {wire.BLOCKS} blocks of {sizes[0]} exchanges before those, "
+        f"then of {wire.BLOCKS} blocks of {sizes[1]}, of {sizes[2]}, of {sizes[3]} and of {sizes[4]:,} each; bit "
+        f"{wire.AGES + wire.BLOCKS * len(sizes)}, older data",
         f"Up to {wire.MOST} bytes are one message",
         f"({wire.HAS_NOTE}: somebody says something to all)",
         f"**Notices** (tag {wire.NOTICE}), what each processor says when all meet (tag {wire.FAILURE}) and probes of "

@@ -2,7 +2,8 @@
 
 A reader posts a word for each sender, whose bits say how old the data is that it reads: a bit for each of the last
 exchanges, then for blocks of exchanges, which are the longer the older (`bit`). So what moves on with a program, as a
-window of what came last, is free again at any depth up to 20,000 exchanges, beside what is kept for ever.
+window of what came last, is free again at any depth up to 7,000 exchanges: with the last of its block that is read, and
+blocks are at most half as long as they are old.
 
 Neither side looks through all data: weak references tell a reader that data is no longer referred to, and it ages its
 words by an exchange; a sender looks at bits that have gone.
@@ -10,16 +11,42 @@ words by an exchange; a sender looks at bits that have gone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 from weakref import ref
 
 from .memory import Bytes
 from .wire import AGES, BLOCK_POWERS, BLOCKS
 
-# Bit `before + ago` is of the exchange, then of the block of 2 to this power exchanges, that is so many ago.
-_LEVELS = [(0, 0, AGES - 1), *((AGES - 1 + BLOCKS * k, power, BLOCKS) for k, power in enumerate(BLOCK_POWERS))]
+
+class _Level(NamedTuple):
+    """Bits of blocks of exchanges of one size; of the youngest a block is an exchange.
+
+    power: a block is 2 to this power exchanges. Blocks begin at multiples of their size, and each size is one of the
+        next: those of a block grow old together.
+    first: the bit of the youngest.
+    least, most: how many blocks ago they are.
+    """
+
+    power: int
+    first: int
+    least: int
+    most: int
+
+
+def _levels() -> list[_Level]:
+    levels = [_Level(0, 0, 0, AGES - 1)]
+    for power in BLOCK_POWERS:
+        last = levels[-1]
+        least = last.most + 1 >> power - last.power  # what is no more of the last size is so many blocks ago at least
+        levels.append(_Level(power, last.first + last.most - last.least + 1, least, least + BLOCKS - 1))
+    return levels
+
+
+_LEVELS = _levels()
+_LEVEL_OF = [level for level in _LEVELS for _ in range(level.least, level.most + 1)]  # by bit, but the oldest's
 YOUNG = (1 << AGES) - 1  # what is older changes its bit where a block begins, and only there
 _YOUNG_LAST = 1 << AGES - 1
 _LAST = (1 << BLOCK_POWERS[0]) - 1  # of a smallest block, in a number's last bits
@@ -29,11 +56,10 @@ FOR_EVER = 1 << 62  # a number of no exchange
 
 def bit(sent: int, number: int) -> int:
     """The bit, in the exchange of a number, of data that was sent in an earlier one."""
-    for before, power, most in _LEVELS:
-        # Blocks begin at multiples of their size, and each size is one of the next: those of a block grow old together.
+    for power, first, least, most in _LEVELS:
         ago = (number >> power) - (sent >> power)
         if ago <= most:
-            return 1 << before + ago
+            return 1 << first - least + ago
     return OLDEST
 
 
@@ -41,39 +67,41 @@ def aged(word: int, at: int, number: int) -> int:
     """A word of the exchange `at`, in that of a number."""
     by = number - at
     if by == 1 and word < _YOUNG_LAST:
-        return word << 1  # most often
+        return word << 1  # most often: all is young, and stays so
     if not word or not by:
         return word
-    begun = at | _LAST != number | _LAST
-    if by > 1 and begun:
-        return _aged(word, at, number)
-    young = (word & YOUNG) << by
-    old = word & ~YOUNG
-    if begun:
-        old = _aged(old, at, number)
-    # What is not young any more is of the block before this one.
-    return old | young & YOUNG | (_YOUNG_LAST << 1 if young > YOUNG else 0)
+    if by > 1:
+        found = word & OLDEST
+        for place in places(word ^ found):
+            found |= bit(_sent_in(place, at)[0], number)
+        return found
+    if number & _LAST:  # no block begins: what is young no more is of the youngest block
+        young = (word & YOUNG) << 1
+        return word & ~YOUNG | young & YOUNG | (YOUNG + 1 if young > YOUNG else 0)
+    found = 0
+    for power, first, least, most in _LEVELS:
+        of_level = word >> first & (2 << most - least) - 1
+        if number & (1 << power) - 1:
+            # No block of this size begins, and so none of a larger one.
+            return found | word >> first << first
+        found |= (of_level << 1 & (2 << most - least) - 1) << first
+        if of_level >> most - least:
+            found |= bit((number >> power) - most - 1 << power, number)
+    return found | word & OLDEST
 
 
-def _aged(word: int, at: int, number: int) -> int:
-    found = word & OLDEST
-    word ^= found
+def places(word: int) -> Iterator[int]:
+    """Those of the bits of a word, the highest first."""
     while word:
         place = word.bit_length() - 1
         word ^= 1 << place
-        found |= bit(_sent_in(place, at)[0], number)
-    return found
-
-
-def _level(place: int) -> tuple[int, int, int]:
-    """That of the bit of this place, but the oldest's."""
-    return next(level for level in reversed(_LEVELS) if place > level[0] or not level[0])
+        yield place
 
 
 def _sent_in(place: int, number: int) -> range:
     """The exchanges whose data may have a bit in the exchange of a number; the first has it, if there is one."""
-    before, power, _ = _level(place)
-    block = (number >> power) - (place - before)
+    power, first, least, _ = _LEVEL_OF[place]
+    block = (number >> power) - (place - first + least)
     return range(block << power, block + 1 << power)
 
 
@@ -83,7 +111,7 @@ def same_until(word: int, number: int) -> int:
         return 0
     if word & (OLDEST - 1) == 0:
         return FOR_EVER
-    power = _level((word & -word).bit_length() - 1)[1]
+    power = _LEVEL_OF[(word & -word).bit_length() - 1].power
     return (number >> power) + 1 << power
 
 
@@ -119,9 +147,7 @@ class Lent:
         gone = there & ~reading
         self.word, self._at = there & reading, number
         # No reader has these bits. With the list go the last references, by which the pool knows that memory is free.
-        while gone:
-            place = gone.bit_length() - 1
-            gone ^= 1 << place
+        for place in places(gone):
             if place < AGES:
                 del self.data[number - place]
                 continue

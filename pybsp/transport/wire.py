@@ -516,8 +516,8 @@ SOMETHING, BORROWS, SHOWS = 1 << 8, 1 << 9, 1 << 10
 STATUS_EPOCH_SHIFT = 16  # bits that the number is shifted by in a status
 TAG_EPOCH_SHIFT = 1  # and in a tag
 AGES = 32  # exchanges of which borrowed data has a bit of its own
-BLOCKS = 10  # blocks of exchanges of each size, which have one
-BLOCK_POWERS = 5, 8, 11  # so many exchanges are in them, as powers of 2: with the oldest a word has 63 bits and a sign
+BLOCKS = 6  # blocks of exchanges of each size, which have one
+BLOCK_POWERS = 2, 4, 6, 8, 10  # of 2: so many exchanges are in them; with the oldest a word has 63 bits, and a sign
 NO_BOARD = -1  # instead of the number of an exchange: there is no memory for the board
 
 
