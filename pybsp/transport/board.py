@@ -272,6 +272,7 @@ class Board(Meeting):
 
     def reads(self) -> bool:
         """Whether somebody here refers to data that others sent."""
+        self._settled = None
         self._watch(self.number + SOON)
         self._borrowed.words(self.number)
         return bool(self._borrowing)
