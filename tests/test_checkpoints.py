@@ -153,7 +153,8 @@ def test_dtypes_that_a_description_has_no_words_for_come_back_in_a_pickle() -> N
     turned = np.zeros(4, [("a", "i4"), ("b", "i2")])[["b", "a"]]
     over = np.zeros(3, np.dtype({"names": ["a", "b"], "formats": ["i4", "i2"], "offsets": [0, 2]}))
     told = np.zeros(2, np.dtype("f8", metadata={"unit": "m"}))
-    for state in (turned, over, told):
+    halves = np.arange(3).astype(np.dtype(("i4", [("low", "i2"), ("high", "i2")])))
+    for state in (turned, over, told, halves):
         found = round_trip({"state": state})["state"]
         assert found.dtype == state.dtype
         assert found.tolist() == state.tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import sys
@@ -99,6 +100,14 @@ def test_the_table_has_measured_beside_predicted(trace: Path, capsys: pytest.Cap
     rows = [line for line in text.splitlines() if line.startswith("│")]
     assert len(rows) == 5
     assert "9e-06 / 9e-06" in rows[0]  # o of the nine that it acquired
+
+
+def test_messages_that_are_not_in_it_are_said(trace: Path) -> None:
+    (whole,) = logp_report.read(str(trace))
+    assert not any("not in it" in note for note in logp_report.notes(whole))
+    cut = dataclasses.replace(whole.timeline, left_out=7)
+    found = list(logp_report.notes(dataclasses.replace(whole, timeline=cut)))
+    assert found[0].startswith("7 more messages are not in it")
 
 
 def test_another_machine_predicts_another_time(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -478,6 +478,24 @@ def test_a_signal_handlers_call_in_the_midst_of_a_run_is_an_error(ranks: pybsp.R
     assert "a run on these ranks goes on in this thread" in str(error)
 
 
+def test_close_by_a_signal_handler_ends_the_run_that_it_interrupts() -> None:
+    def main(bsp: pybsp.BSP, process: int, number: signal.Signals) -> None:
+        if bsp.pid == 0:
+            os.kill(process, number)
+        while True:
+            bsp.sync()
+
+    ranks = pybsp.ranks(P)
+    before = signal.signal(signal.SIGUSR2, lambda *_: ranks.close())
+    try:
+        with pytest.raises(pybsp.UsageError, match="main was ended, as its ranks were closed while it ran"):
+            ranks.run(main, os.getpid(), signal.SIGUSR2)
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+    with pytest.raises(pybsp.UsageError, match="closed"):
+        ranks.run(ring, 1)
+
+
 def test_close_ends_the_run_of_another_thread(tmp_path: Path) -> None:
     with pybsp.ranks(1) as ranks:
         first = Runs(ranks, tmp_path)

@@ -335,6 +335,13 @@ def test_there_is_a_cut_where_time_falls_whatever_states_the_machine_was_in() ->
     assert cut(words, design, times) == [0]
 
 
+def test_two_sizes_are_two_segments_where_enough_messages_were_timed() -> None:
+    words, messages = np.repeat([1.0, 1000.0], 6), np.tile(np.arange(1.0, 7.0), 2)
+    design = np.stack([np.ones(12), messages], axis=1)
+    assert len(cut(words, design, np.where(words > 1, 500 + 9 * messages, 1 + messages))) == 2
+    assert cut(words, design, 1 + messages) == [0]
+
+
 def test_held_out_errors_are_of_what_was_predicted() -> None:
     points = swept(patterns=("halo", "random"), messages=(1,), words=(16, 1024), experiment="held-out")
     points = [point for point in points if point.h]

@@ -510,6 +510,22 @@ def test_the_values_of_equal_keys_are_combined(blocks: Blocks, name: str, dtype:
         assert within(cost, collectives.group_by.cost(m, sizes, None, blocks[0].itemsize, size))
 
 
+@pytest.mark.parametrize("p", [2, 3, 5])
+def test_the_values_of_equal_keys_are_combined_in_order(p: int) -> None:
+    """Of copysign the first says how large, the last which sign: processors one after the other, in each by index."""
+    rng = np.random.default_rng(p)
+    blocks = [rng.integers(0, 4, 100) for _ in range(p)]
+    values = [rng.random(100) * rng.choice([-1.0, 1.0], 100) for _ in range(p)]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        return collectives.group_by(bsp, blocks[bsp.pid], values[bsp.pid], np.copysign)
+
+    keys, combined = (np.concatenate(part) for part in zip(*pybsp.simulate(main, p=p).results, strict=True))
+    together = [np.concatenate(values)[np.concatenate(blocks) == key] for key in keys]
+    assert keys.tolist() == [0, 1, 2, 3]
+    assert combined.tolist() == [np.copysign(of_key[0], of_key[-1]) for of_key in together]
+
+
 # -- chance -------------------------------------------------------------------------------------------------------
 
 
