@@ -125,6 +125,24 @@ HELD_BY_TWO = {
         if MPI.COMM_WORLD.gather(0) is not None:
             print("left")
     """,
+    "what was held after an attach is free at the next one": """
+        import gc
+        import numpy as np, pybsp
+        from mpi4py import MPI
+        maps, kept = [], []
+        for k in range(20):
+            with pybsp.attach(MPI.COMM_WORLD) as bsp:
+                bsp.send(1 - bsp.pid, np.full(20_000, k))
+                bsp.sync()
+                kept.append((k, bsp.inbox[0].payload))
+            del bsp
+            assert all((one == value).all() for value, one in kept)
+            del kept[: -3 if MPI.COMM_WORLD.rank else -5]
+            maps.append(sum("mpich" in line or "shm" in line for line in open("/proc/self/maps")))
+        assert maps[-1] <= maps[7] + 1, maps
+        if MPI.COMM_WORLD.gather(0) is not None:
+            print("freed")
+    """,
     "holding on to little keeps little": """
         import numpy as np, pybsp
         def main(bsp):
@@ -287,7 +305,7 @@ HELD_BY_THREE = {
 @pytest.mark.parametrize(
     ("p", "programs", "printed"),
     [
-        (2, HELD_BY_TWO, "held kept kept kept left little parted moved"),
+        (2, HELD_BY_TWO, "held kept kept kept left freed little parted moved"),
         (3, HELD_BY_THREE, "done dropped kept kept held"),
     ],
     ids=["2", "3"],

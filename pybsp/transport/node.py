@@ -34,8 +34,8 @@ class Node:
         places: of each such rank of the communicator, its rank in the window.
     """
 
-    def __init__(self, window: Window, places: Mapping[int, int]) -> None:
-        self.window, self.places = window, places
+    def __init__(self, window: Window, places: Mapping[int, int], processes: tuple[int, ...]) -> None:
+        self.window, self.places, self._processes = window, places, processes
         self._boards: dict[int, Board] = {}  # by context, the last one
 
     @classmethod
@@ -48,6 +48,8 @@ class Node:
             if here.size == 1:
                 return None
             ranks = MPI.Group.Translate_ranks(here.group, None, comm.group)
+            processes = tuple(MPI.Group.Translate_ranks(here.group, None, MPI.COMM_WORLD.group))
+            _free_left(here, processes)
             try:
                 window = Window(here, here.size < comm.size)  # type: ignore[arg-type]
             except (MemoryError, MPI.Exception) as error:
@@ -58,7 +60,7 @@ class Node:
                         file=sys.stderr,
                     )
                 return None
-            return cls(window, {rank: place for place, rank in enumerate(ranks)})
+            return cls(window, {rank: place for place, rank in enumerate(ranks)}, processes)
         finally:
             here.Free()
 
@@ -86,7 +88,10 @@ class Node:
         return self.window, boards
 
     def free(self) -> None:
-        """Collective. The memory stays where somebody still refers to data in it: also its sender to what it sent."""
+        """Collective. The memory stays where somebody still refers to data in it: also its sender to what it sent.
+
+        It does so until these processes meet on a window again, and nobody does.
+        """
         board = self._boards[0]
         self._boards.clear()
         board.forget()
@@ -98,6 +103,28 @@ class Node:
             used = self.window.pool.used() or board.reads()
         if board.meet(int(used)) and not used:
             self.window.free()
+        else:
+            _left.setdefault(self._processes, []).append((self.window, board))
+
+
+_left: dict[tuple[int, ...], list[tuple[Window, Board]]] = {}  # what was not freed, by ranks: a list is alike on these
+
+
+def _free_left(here: MPI.Comm, processes: tuple[int, ...]) -> None:
+    """Free the windows that these processes have left behind, and none of them needs any more; collective."""
+    from mpi4py import MPI
+
+    left = _left.pop(processes, [])
+    # Ranks that are none of the world's have no numbers there: what they leave stays.
+    if left and MPI.UNDEFINED not in processes:
+        in_use = np.array([window.pool.used() or board.reads() for window, board in left])
+        here.Allreduce(MPI.IN_PLACE, in_use, MPI.LOR)
+        for (window, _), stays in zip(left, in_use.tolist(), strict=True):
+            if not stays:
+                window.free()
+        left = [one for one, stays in zip(left, in_use.tolist(), strict=True) if stays]
+    if left:
+        _left[processes] = left
 
 
 _abandoned: list[tuple[Window, list[Board]] | None] = []  # by revocation; None on a node without a window
