@@ -506,8 +506,7 @@ class EBSPMachine(MachinePart):
             g1 is the seconds of a packet step, and which have no o_msg or o_item.
         o_msg: seconds per message, beside what its words cost.
         error_median, error_p95: as of a `BSPMachine`.
-        o_item: seconds per item of a queue, beside what its words and the messages that it travels in cost. In an
-            exchange those of long messages on one host cost nothing: they are read where they lie, as computing.
+        o_item: seconds per item of a queue, beside what its words and the messages that it travels in cost.
 
     Raises:
         UsageError: a parameter that is negative, not finite, or an r or p below what can be; another network.
