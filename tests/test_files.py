@@ -163,6 +163,22 @@ def test_damaged_ledgers_are_refused_or_reported(
     assert 0.1 < fmean(end is None for end in ends) < 0.8  # both happen
 
 
+def test_what_a_later_version_adds_to_a_ledger_is_passed_over(ledger: Any, tmp_path: Path) -> None:
+    path, later = tmp_path / "ledger.json", json.loads(json.dumps(ledger))
+    run = later["runs"][0]
+    for one in (later, run, run["machine"], run["supersteps"][0], run["checkpoints"][0]):
+        one["of a later version"] = 1
+    path.write_text(json.dumps(later))
+    assert read(path)["runs"][0]["supersteps"].total == read_again(ledger, tmp_path)["runs"][0]["supersteps"].total
+
+
+def read_again(content: Any, folder: Path) -> Any:
+    """What a file of that content says."""
+    path = folder / "as it is.json"
+    path.write_text(json.dumps(content))
+    return read(path)
+
+
 @pytest.mark.parametrize("value", ["NaN", "-Infinity", '[1, {"x y": NaN}]', "[" * 400 + "1e999" + "]" * 400])
 def test_no_number_is_missed_where_nothing_reads_it(ledger: Any, tmp_path: Path, value: str) -> None:
     path = tmp_path / "ledger.json"
