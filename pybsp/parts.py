@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -13,9 +12,10 @@ from .agreement import parts
 from .chunk import clock
 from .errors import UsageError
 from .failures import killed
+from .living_parts import smallest_free
 from .log import SECONDS
 from .part_totals import Rows, Stay, Stays
-from .superstep import ForgottenPart, SuperstepEngine
+from .superstep import SuperstepEngine
 from .transport import SPLIT
 
 Machine = TypeVar("Machine")
@@ -61,23 +61,22 @@ class Split(Generic[Machine]):
         whole.watch_crossing()
         if whole.account.stays is None:
             whole.account.stays = Stays()
-        notes = whole.end(SPLIT, (color, key, *whole.in_use()), "called bsp.split()")
+        notes = whole.end(SPLIT, whole.parts.note(color, key, whole.contexts), "called bsp.split()")
         try:
             assert notes is not None
-            forgotten = _forgotten_by_all([of_one for *_, of_one in notes])
+            forgotten, used = whole.parts.after(notes)
             whole.give_back(forgotten)
             if color is not None:
-                self._open(notes, forgotten, color)
+                self._open(parts(notes)[color], used)
         except BaseException as error:
             # Others may be in the part already, where nobody would tell them.
             whole.agreement.leave(error)
             raise
 
-    def _open(self, notes: Sequence[Any], forgotten: Container[tuple[int, int]], color: Any) -> None:
+    def _open(self, members: list[int], used: Sequence[int]) -> None:
         whole = self._whole
-        members = parts(notes)[color]
-        # Transports that share processors need different ones: above those of all that stay in use on any of them.
-        context = 1 + max(_largest(notes[member][2], notes[member][3], forgotten) for member in members)
+        # Transports that share processors need different ones.
+        context = smallest_free([used[member] for member in members])
         transport = whole.transport.subset(members, context)
         of_all = whole.agreement.members
         self._part = part = SuperstepEngine(
@@ -91,11 +90,11 @@ class Split(Generic[Machine]):
         part.contexts, part.as_shown = whole.contexts, whole.as_shown
         part.belongs_to(whole)
         part.contexts.add(context)
-        whole.living_parts.append(part)
+        whole.parts.all[context] = part
         part.gate.close(_OUTSIDE)
         self._machine = self._make(part)
         # It is given back at the next split, or with the machine: not in whatever goes on when this is forgotten.
-        weakref.finalize(self, whole.forgotten.append, part)
+        weakref.finalize(self, whole.parts.forgotten.append, part)
 
     def __enter__(self) -> Any:
         whole, part = self._whole, self._part
@@ -106,7 +105,7 @@ class Split(Generic[Machine]):
             raise UsageError(
                 f"bsp.split: this part failed ({self._failure}) and is not entered again; make another by bsp.split"
             )
-        if part not in whole.living_parts:
+        if whole.parts.all.get(part.context) is not part:
             raise UsageError("bsp.split: the machine that the part is of has ended; a part is entered before that")
         part.gate.open()
         part.account.begin_at(clock())
@@ -162,7 +161,7 @@ class Split(Generic[Machine]):
             whole.account.leave_part(self._before, spent, computed)
             self._note(part, rows)
             if not usable:
-                whole.living_parts.remove(part)  # nothing can be given back any more
+                del whole.parts.all[part.context]  # nothing can be given back any more
 
     def _note(self, part: SuperstepEngine, rows: Rows) -> None:
         """What was done in the part is noted in the whole, what was done in parts of it too."""
@@ -172,17 +171,6 @@ class Split(Generic[Machine]):
         account.stays.all.append(Stay(account.superstep, tuple(part.agreement.members), rows, combined))
         if inner is not None:
             account.stays.all += [one._replace(superstep=account.superstep) for one in inner.all[self._inner :]]
-
-
-def _forgotten_by_all(of_all: Sequence[Sequence[ForgottenPart]]) -> set[tuple[int, int]]:
-    """The parts that all their processors have forgotten, by context and first processor."""
-    times = Counter((one.context, one.first, one.size) for of_one in of_all for one in of_one)
-    return {(context, first) for (context, first, size), count in times.items() if count == size}
-
-
-def _largest(staying: int, forgotten: Sequence[ForgottenPart], by_all: Container[tuple[int, int]]) -> int:
-    """The largest context that a processor uses, when the parts are given back that all have forgotten."""
-    return max([staying, *(one.largest for one in forgotten if (one.context, one.first) not in by_all)])
 
 
 def _gist(error: BaseException | None) -> str:

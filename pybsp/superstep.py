@@ -13,10 +13,9 @@ supersteps, talk to this, and not to `BSP`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -32,6 +31,7 @@ from .failures import failure_of, label_of, note_label
 from .gate import Gate
 from .global_arrays import GlobalArray
 from .layouts import Layout
+from .living_parts import Contexts, LivingParts
 from .mail import SHORT, Inbox, Mail, arrays_of
 from .participant import Participant, Saving, Texts
 from .patterns import Patterns
@@ -101,20 +101,6 @@ _WAYS = {  # of streams that are no queue's and no pattern's
 }
 
 
-class ForgottenPart(NamedTuple):
-    """A part that the program has forgotten on a processor, which cannot enter it again.
-
-    context, first: of the part: its transport's context, and the first of its processors.
-    size: processors of it.
-    largest: of the contexts that go with it here: its own, and those of parts of it.
-    """
-
-    context: int
-    first: int
-    size: int
-    largest: int
-
-
 class _Begun(NamedTuple):
     """A superstep between `begin` and `complete`.
 
@@ -155,7 +141,7 @@ class SuperstepEngine:
         flags: that the next end of a superstep tells the others.
         inbox: the messages that arrived with the last one.
         part: that of the part that is in use.
-        living_parts: of all parts that there are; forgotten: of those that the program cannot enter again.
+        parts: of it, that there are.
         contexts: of this processor's transports, of whatever machine; one set for all of them.
         group_rides: what is called on groups; None before there is one.
     """
@@ -181,15 +167,14 @@ class SuperstepEngine:
         "context",
         "contexts",
         "flags",
-        "forgotten",
         "gate",
         "group_rides",
         "inbox",
-        "living_parts",
         "mail",
         "p",
         "part",
         "participants",
+        "parts",
         "patterns",
         "pid",
         "pool",
@@ -240,9 +225,8 @@ class SuperstepEngine:
         self.saver: Saving | None = None
         self.tracer: Tracer | None = None
         self.flags = 0
-        self.living_parts: list[SuperstepEngine] = []
-        self.forgotten: list[SuperstepEngine] = []
-        self.contexts = {context}
+        self.parts = LivingParts()
+        self.contexts = Contexts(context)
         self._root: SuperstepEngine | None = None
         self.group_rides: GroupRides | None = None
         self._fast = not (checked or account.virtual)
@@ -994,44 +978,17 @@ class SuperstepEngine:
         """Processors may wait for each other in different machines from now on."""
         self.transport.watch_crossing(self.root.whereabouts)
 
-    def in_use(self) -> tuple[int, list[ForgottenPart]]:
-        """The largest context of what this processor may still use, and the parts that the program here has forgotten.
-
-        They are given back where all their processors have forgotten them, which each finds in the same split: not
-        before, as what is read of a part's data counts from then on as of the whole's (`Board.retire`).
-        """
-        found = []
-        staying = set(self.contexts)
-        for part in [*self.forgotten]:  # which may grow at any moment
-            if part not in self.living_parts:
-                self.forgotten.remove(part)
-                continue
-            of_it = part.own_contexts()
-            staying -= of_it
-            found.append(ForgottenPart(part.context, part.agreement.members[0], part.p, max(of_it)))
-        return max(staying), found
-
-    def own_contexts(self) -> set[int]:
-        """Those of this machine's transport, and of its parts'."""
-        return {self.context}.union(*(part.own_contexts() for part in self.living_parts))
-
-    def give_back(self, which: Container[tuple[int, int]] | None = None) -> None:
-        """Give back parts that the program has forgotten; all there are where this machine ends.
-
-        Args:
-            which: by context and first processor: those that all their processors have forgotten; None: all parts.
-        """
+    def give_back(self, which: Iterable[SuperstepEngine]) -> None:
+        """Give back parts: all their processors do so after the same exchange, in the same order."""
         try:
-            # In an order that is the same on all: to close a router may be an exchange.
-            for part in sorted(self.living_parts, key=attrgetter("context")):
-                if which is None or (part.context, part.agreement.members[0]) in which:
-                    self.living_parts.remove(part)
-                    part.give_back()
-                    if not part.transport.revoked:
-                        part.router.close()
-                        part.transport.free()
-                    part.dissolve()
-                    self.contexts.discard(part.context)
+            for part in which:
+                del self.parts.all[part.context]
+                part.give_back([*part.parts.all.values()])
+                if not part.transport.revoked:
+                    part.router.close()
+                    part.transport.free()
+                part.dissolve()
+                self.contexts.discard(part.context)
         except BaseException as error:
             if self.router.meets_to_close:
                 self.agreement.leave(error)  # others may wait in there
@@ -1043,9 +1000,9 @@ class SuperstepEngine:
         So its memory is free with the last of it that the program has, without the garbage collector, which counts
         objects and not bytes. What the program still calls says that the run has ended.
         """
-        for part in self.living_parts:
+        for part in self.parts.all.values():
             part.dissolve()
-        self.living_parts = []
+        self.parts.end()
         if self._root is None and self.account.stays is not None:
             self.transport.watch_crossing(str)  # which outlives the run
         ended = cast("SuperstepEngine", _EndedMachine(self.gate))

@@ -48,8 +48,8 @@ LAYERS = {
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
         "accesses account arrays bsp checkpoints chrome combining gate global_arrays group_notes group_rides "
-        "group_shown groups indices labels ledger ledger_file log notes part_totals participant parts patterns "
-        "pictures queues records registrations rides shown superstep trace",
+        "group_shown groups indices labels ledger ledger_file living_parts log notes part_totals participant parts "
+        "patterns pictures queues records registrations rides shown superstep trace",
         "ground machines transport messages",
     ),
     "routers": Layer("routing", "ground machines transport messages"),
@@ -79,6 +79,7 @@ TYPES_ONLY = {
     *((f"checkpoints.{name}", "superstep") for name in CHECKPOINTS),
     *((name, "superstep") for name in ("arrays", "combining", "global_arrays", "patterns", "queues", "rides", "shown")),
     *((name, "superstep") for name in ("group_rides", "group_shown", "groups", "part_totals", "trace")),
+    ("living_parts", "superstep"),
     ("notes", "rides"),
     ("pictures", "records"),
     ("account", "part_totals"),

@@ -21,7 +21,7 @@ from .memory import Bytes
 from .wire import AGES, BLOCK_POWERS, BLOCKS
 
 
-class _Level(NamedTuple):
+class _BlockSize(NamedTuple):
     """Bits of blocks of exchanges of one size; of the youngest a block is an exchange.
 
     power: a block is 2 to this power exchanges. Blocks begin at multiples of their size, and each size is one of the
@@ -36,17 +36,17 @@ class _Level(NamedTuple):
     most: int
 
 
-def _levels() -> list[_Level]:
-    levels = [_Level(0, 0, 0, AGES - 1)]
+def _block_sizes() -> list[_BlockSize]:
+    sizes = [_BlockSize(0, 0, 0, AGES - 1)]
     for power in BLOCK_POWERS:
-        last = levels[-1]
+        last = sizes[-1]
         least = last.most + 1 >> power - last.power  # what is no more of the last size is so many blocks ago at least
-        levels.append(_Level(power, last.first + last.most - last.least + 1, least, least + BLOCKS - 1))
-    return levels
+        sizes.append(_BlockSize(power, last.first + last.most - last.least + 1, least, least + BLOCKS - 1))
+    return sizes
 
 
-_LEVELS = _levels()
-_LEVEL_OF = [level for level in _LEVELS for _ in range(level.least, level.most + 1)]  # by bit, but the oldest's
+_SIZES = _block_sizes()
+_SIZE_OF = [size for size in _SIZES for _ in range(size.least, size.most + 1)]  # by bit, but the oldest's
 YOUNG = (1 << AGES) - 1  # what is older changes its bit where a block begins, and only there
 _YOUNG_LAST = 1 << AGES - 1
 _LAST = (1 << BLOCK_POWERS[0]) - 1  # of a smallest block, in a number's last bits
@@ -56,7 +56,7 @@ FOR_EVER = 1 << 62  # a number of no exchange
 
 def bit(sent: int, number: int) -> int:
     """The bit, in the exchange of a number, of data that was sent in an earlier one."""
-    for power, first, least, most in _LEVELS:
+    for power, first, least, most in _SIZES:
         ago = (number >> power) - (sent >> power)
         if ago <= most:
             return 1 << first - least + ago
@@ -79,13 +79,13 @@ def aged(word: int, at: int, number: int) -> int:
         young = (word & YOUNG) << 1
         return word & ~YOUNG | young & YOUNG | (YOUNG + 1 if young > YOUNG else 0)
     found = 0
-    for power, first, least, most in _LEVELS:
-        of_level = word >> first & (2 << most - least) - 1
+    for power, first, least, most in _SIZES:
+        of_size = word >> first & (2 << most - least) - 1
         if number & (1 << power) - 1:
             # No block of this size begins, and so none of a larger one.
             return found | word >> first << first
-        found |= (of_level << 1 & (2 << most - least) - 1) << first
-        if of_level >> most - least:
+        found |= (of_size << 1 & (2 << most - least) - 1) << first
+        if of_size >> most - least:
             found |= bit((number >> power) - most - 1 << power, number)
     return found | word & OLDEST
 
@@ -100,7 +100,7 @@ def places(word: int) -> Iterator[int]:
 
 def _sent_in(place: int, number: int) -> range:
     """The exchanges whose data may have a bit in the exchange of a number; the first has it, if there is one."""
-    power, first, least, _ = _LEVEL_OF[place]
+    power, first, least, _ = _SIZE_OF[place]
     block = (number >> power) - (place - first + least)
     return range(block << power, block + 1 << power)
 
@@ -111,7 +111,7 @@ def same_until(word: int, number: int) -> int:
         return 0
     if word & (OLDEST - 1) == 0:
         return FOR_EVER
-    power = _LEVEL_OF[(word & -word).bit_length() - 1].power
+    power = _SIZE_OF[(word & -word).bit_length() - 1].power
     return (number >> power) + 1 << power
 
 

@@ -586,3 +586,35 @@ def test_waiting_and_exchanges_in_parts_are_exchange_of_the_whole() -> None:
     assert record.seconds == pytest.approx(4.0)
     assert record.measured == pytest.approx(0.5 + parts.measured + 0.2 + 2.0)
     assert record.exchange_predicted == pytest.approx(parts.exchange + 2.0)
+
+
+def test_contexts_are_used_again(spmd: Spmd) -> None:
+    """Those of parts that others follow in their place, and those that some processors forget late."""
+
+    def context_of(part: Any) -> int:
+        return int(part._part.context)
+
+    def main(bsp: pybsp.BSP) -> tuple[list[int], list[int]]:
+        one_after_the_other, all_at_once = [], []
+        for _ in range(10):
+            part = bsp.split(0)  # the one before is forgotten when there is this one
+            one_after_the_other.append(context_of(part))
+        parts = [bsp.split(bsp.pid % 2) for _ in range(5)]
+        if bsp.pid % 3:
+            parts.clear()
+        for _ in range(3):
+            part = bsp.split(0)
+            all_at_once.append(context_of(part))
+        parts.clear()
+        for _ in range(4):
+            part = bsp.split(None if bsp.pid == bsp.p - 1 else 0)
+            with part as machine:
+                if machine is not None:
+                    machine.send(0, bsp.pid)
+                    machine.sync()
+                    all_at_once.append(context_of(part))
+        return one_after_the_other, all_at_once
+
+    for pid, (one_after_the_other, all_at_once) in enumerate(spmd(main)):
+        assert set(one_after_the_other) == {1, 2}
+        assert max(all_at_once[3:], default=0) <= 3 if pid < spmd.p - 1 else len(all_at_once) == 3
