@@ -16,7 +16,7 @@ from pybsp.errors import UsageError
 from pybsp.logp import Goal, Processor, Timeline, predict, simulate
 from pybsp.logp.operations import RECV, SEND
 from pybsp.logp.recording import Clocks, PlainStamps, rows_of_each, stamps
-from pybsp.logp.timeline import PARTS
+from pybsp.logp.timeline import PARTS, paired
 from pybsp.logp.wire import encode, words_of
 from pybsp.logp.words import words
 from pybsp.transport.memory import BufferPool
@@ -269,3 +269,17 @@ def test_a_run_without_ranks_has_a_timeline_too() -> None:
     assert (len(traced.timeline), traced.timeline.p) == (0, 1)
     with pytest.raises(UsageError, match=r"argument trace: expected True or False, got 'yes'"):
         logp.run(lambda proc: None, trace="yes")  # type: ignore[call-overload]
+
+
+def test_messages_are_there_whose_both_ends_are_in_order_of_each_pair() -> None:
+    rng = np.random.default_rng(1)
+    pids, kinds, peers = rng.integers(0, 3, 300), rng.choice([SEND, RECV], 300), rng.integers(0, 3, 300)
+    ends: dict[tuple[int, int, int], list[int]] = {}
+    for number, (pid, kind, peer) in enumerate(zip(pids.tolist(), kinds.tolist(), peers.tolist(), strict=True)):
+        ends.setdefault((kind, pid, peer) if kind == SEND else (kind, peer, pid), []).append(number)
+    expected = np.zeros(300, bool)
+    for (kind, source, dest), numbers in ends.items():
+        others = ends.get((RECV if kind == SEND else SEND, source, dest), [])
+        expected[numbers[: len(others)]] = True
+    assert 100 < expected.sum() < 300
+    assert paired(pids, kinds, peers).tolist() == expected.tolist()
