@@ -21,6 +21,7 @@ from .fits.held_out import held_out
 from .fits.intervals import batch_medians, median_interval
 from .fits.logp import fit_logp
 from .fits.noise import noise
+from .fits.states import of_one_state
 from .fits.ways import fit_first, fit_late, fit_ways, predict, with_first, with_late, with_ways
 from .flags import flag
 from .results import After, BSPFit, Calibration, Errors, ExchangeFit, LogPFit, Segment
@@ -55,8 +56,9 @@ def analyse(raw: Raw, method: str = "pybsp") -> Calibration:
     if method not in METHODS:
         raise UsageError(f"analyse: argument method: expected one of {', '.join(METHODS)}, got {method!r}")
     about, seed = {**raw.about, "method": method}, int(raw.about["seed"])
+    samples, exchanges, states = of_one_state(raw.samples, raw.exchanges)
     by: dict[str, list[Sample]] = {}
-    for sample in raw.samples:
+    for sample in samples:
         by.setdefault(sample.point.experiment, []).append(sample)
     supersteps, rates, unseen = by.get("bsp", []), by.get("rate", []), by.get("held-out", [])
     fit = fit_bsp(supersteps, rates, seed, by.get("queue", [])) or _without_messages(
@@ -86,19 +88,22 @@ def analyse(raw: Raw, method: str = "pybsp") -> Calibration:
         *_logp_used(signatures),
         *disturbed,
     )
-    exchange = _exchange(raw, seed) if method == "pybsp" else None
+    if states is not None:
+        usual, other = states.seconds
+        flags = (*flags, flag("two-states", usual=usual, other=other, share=states.share))
+    exchange = _exchange(exchanges, raw.about, seed) if method == "pybsp" else None
     return Calibration(about, fit, ebsp, classes, tuple(signatures), validation, quiet, flags, exchange)
 
 
-def _exchange(raw: Raw, seed: int) -> ExchangeFit | None:
+def _exchange(exchanges: Sequence[Sample], about: dict[str, Any], seed: int) -> ExchangeFit | None:
     """The same from the exchanges alone; None where they were not noted, or too few."""
     by: dict[str, list[Sample]] = {}
-    for sample in raw.exchanges:
+    for sample in exchanges:
         by.setdefault(sample.point.experiment, []).append(sample._replace(point=sample.point._replace(where="")))
     fit = fit_bsp(by.get("bsp", []), (), seed, by.get("queue", []))
     if fit is None or not math.isfinite(fit.l.value):
         return None
-    plain = machine_file.bsp_machine(fit, raw.about)
+    plain = machine_file.bsp_machine(fit, about)
     ways = fit_ways(by.get("way", []) + by.get("queue", []), plain, seed)
     soon = with_ways(plain, ways)
     first = fit_first(by.get("first", []), soon, seed)

@@ -104,6 +104,9 @@ SENTENCES = {
     "or a quieter machine) would tell",
     "drift": "the machine changed: {pattern:reference} took {ratio:three} times as long at the end of launch "
     "{launch} as at its start",
+    "two-states": "the machine went to and fro between two states, in which the reference superstep took "
+    "{usual:seconds} and {other:seconds}: figures are of the former, {share:.0%} of the time; in the other, programs "
+    "take longer or shorter than predicted",
     "few-launches": "{launches:launches}: intervals do not contain what differs from one start of the program to "
     "the next, which {enough} launches would tell",
     "launches-differ": "launches differ: supersteps of launch {slow} took {ratio:three} times as long as those of "
@@ -189,5 +192,5 @@ def regimes(segments: Sequence[Segment]) -> list[Flag]:
         for s in segments
     )
     where = " and ".join(size(8 * segment.words) for segment in segments[1:])
-    count = {2: "two", 3: "three", 4: "four"}[len(segments)]
+    count = {2: "two", 3: "three", 4: "four"}.get(len(segments), f"{len(segments)}")
     return [flag("regimes", "g", where=where, count=count, lines="; ".join(lines))]
