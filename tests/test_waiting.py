@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
 import re
 import shlex
@@ -546,14 +547,19 @@ def test_who_gave_up_its_core_to_whom_it_waited_for_naps_once_so_as_to_be_given_
     """Two ranks that take turns on a core need 80 us for a superstep, while another core may be idle."""
     waiter, yielded = Waiter("polite"), [False]
     slept: list[float] = []
-    monkeypatch.setattr(time, "sleep", slept.append)
+    now = itertools.count()
+    away = 0.0  # on a clock of its own: no other process takes this one's core in between
+
+    def clock() -> float:
+        return 1e-7 * next(now) + away
 
     def give_up() -> None:
-        end = time.perf_counter() + a_yield
-        while time.perf_counter() < end:
-            pass
+        nonlocal away
+        away += a_yield
         yielded[0] = True
 
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(time, "perf_counter", clock)
     monkeypatch.setattr(os, "sched_yield", give_up)
     assert waiter.until(lambda _: yielded[0], None)
     assert not slept
