@@ -343,7 +343,7 @@ class _BSPSession(Session[BSP]):
                     _recording.add(path, self.ledger, self.hosts, superstep.router.name, {**circumstances, **more})
         self._over = not superstep.router.meets_to_close
         try:
-            superstep.give_back([*superstep.parts.all.values()])
+            superstep.give_back()
             superstep.router.close()
         except BaseException as error:
             if not self._over:
@@ -377,7 +377,7 @@ class _BSPSession(Session[BSP]):
         else:
             report_failure(transport, superstep, error)
         if not transport.revoked:
-            superstep.give_back([*superstep.parts.all.values()])
+            superstep.give_back()
             superstep.router.close()
 
     def left(self) -> None:

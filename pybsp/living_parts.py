@@ -7,7 +7,9 @@ machine's from the same exchange on (`Board.retire`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -73,10 +75,7 @@ class LivingParts:
 
     def contexts(self) -> int:
         """Those of parts, and of parts of them, as bits."""
-        bits = 0
-        for context, part in self.all.items():
-            bits |= 1 << context | part.parts.contexts()
-        return bits
+        return _union(map(_contexts_of, self.all.values()))
 
     def note(self, color: object, key: object, contexts: Contexts) -> SplitNote:
         """What this processor says in a split."""
@@ -84,8 +83,7 @@ class LivingParts:
         while self.forgotten:
             part = self.forgotten.pop()
             if self.all.get(part.context) is part:
-                bits = 1 << part.context | part.parts.contexts()
-                found.append(ForgottenPart(part.context, part.agreement.members[0], part.p, bits))
+                found.append(ForgottenPart(part.context, part.agreement.members[0], part.p, _contexts_of(part)))
         return SplitNote(color, key, contexts.bits, found)
 
     def after(self, notes: Sequence[SplitNote]) -> tuple[list[SuperstepEngine], list[int]]:
@@ -116,9 +114,16 @@ class LivingParts:
         self.all, self.forgotten, self._noted = {}, [], {}
 
 
+def _contexts_of(part: SuperstepEngine) -> int:
+    """Its own, and those of parts of it, as bits."""
+    return 1 << part.context | part.parts.contexts()
+
+
+def _union(contexts: Iterable[int]) -> int:
+    return reduce(or_, contexts, 0)
+
+
 def smallest_free(used: Sequence[int]) -> int:
     """The smallest context that none of some processors uses, given those of each as bits."""
-    bits = 0
-    for one in used:
-        bits |= one
+    bits = _union(used)
     return (~bits & bits + 1).bit_length() - 1

@@ -221,8 +221,7 @@ class BSPMachine(MachinePart):
         """Refuse what is no pairs, rows or names at all."""
         forms: dict[str, tuple[str, Callable[[Any], Any]]] = {
             "rates": ("pairs (kind of work, flop/s), or a dict of them", dict),
-            "o_way": ("pairs (name, seconds), or a dict of them", dict),
-            **dict.fromkeys(("g_way", "late", "first"), ("pairs (name, seconds), or a dict of them", dict)),
+            **dict.fromkeys(("o_way", "g_way", "late", "first"), ("pairs (name, seconds), or a dict of them", dict)),
             "after": (
                 "rows (seconds of computing, of waiting, shares of `late`)",
                 lambda rows: [tuple(row) for row in rows],
@@ -289,7 +288,7 @@ class BSPMachine(MachinePart):
             of_ways = sum(late.get(name, 0.0) for name in names)
             found[ways] = (
                 sum(soon.get(name, 0.0) for name in names) + further * soon.get(FURTHER, 0.0),
-                sum(of_words.get(name, 0.0) for name in names if name != "making") / max(roads, 1),
+                sum(of_words.get(name, 0.0) for name in named(ways & SENDING)) / max(roads, 1),
                 late.get(LATE[sending > 0], 0.0),
                 of_ways,
                 sum(first.get(name, 0.0) for name in names) if first else min(FIRST * of_ways, COLD),

@@ -93,7 +93,7 @@ class Split(Generic[Machine]):
         whole.parts.all[context] = part
         part.gate.close(_OUTSIDE)
         self._machine = self._make(part)
-        # It is given back at the next split, or with the machine: not in whatever goes on when this is forgotten.
+        # It is given back in a split, or with the machine: not in whatever goes on when this is forgotten.
         weakref.finalize(self, whole.parts.forgotten.append, part)
 
     def __enter__(self) -> Any:

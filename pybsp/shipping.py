@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 LARGE = 1 << 16  # bytes of a buffer that goes out of band
 _ALIGNED = 64  # bytes, of buffers in an arena
 _DIVIDED = 1 << 22  # bytes for each of two threads, at least
-LAST = 200  # the least number of a file that is to be closed last
+_LAST = 200  # the least number of a file that is to be closed last
 _HANDSHAKE = 10  # seconds that a process gets to show that it has the key
 
 
@@ -157,7 +157,7 @@ def _last(file: int) -> int:
     does, which then ends the others, and would be told of one of these.
     """
     try:
-        return fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, LAST)
+        return fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _LAST)
     except OSError:  # so many are not allowed
         return os.dup(file)
 

@@ -141,7 +141,7 @@ class SuperstepEngine:
         flags: that the next end of a superstep tells the others.
         inbox: the messages that arrived with the last one.
         part: that of the part that is in use.
-        parts: of it, that there are.
+        parts: of this machine, that there are.
         contexts: of this processor's transports, of whatever machine; one set for all of them.
         group_rides: what is called on groups; None before there is one.
     """
@@ -978,12 +978,12 @@ class SuperstepEngine:
         """Processors may wait for each other in different machines from now on."""
         self.transport.watch_crossing(self.root.whereabouts)
 
-    def give_back(self, which: Iterable[SuperstepEngine]) -> None:
-        """Give back parts: all their processors do so after the same exchange, in the same order."""
+    def give_back(self, which: Iterable[SuperstepEngine] | None = None) -> None:
+        """Give back parts, or all: all their processors do so after the same exchange, in the same order."""
         try:
-            for part in which:
+            for part in [*self.parts.all.values()] if which is None else which:
                 del self.parts.all[part.context]
-                part.give_back([*part.parts.all.values()])
+                part.give_back()
                 if not part.transport.revoked:
                     part.router.close()
                     part.transport.free()

@@ -25,15 +25,8 @@ from numpy.typing import NDArray
 WAYS = ("record", "mail", "put", "get", "queue", "pattern", "collective", "agreement", "making", "note", "lent")
 WAY = {name: 1 << n for n, name in enumerate(WAYS)}
 BY_RECORD, BY_MAIL, BY_PUT, BY_GET, BY_QUEUE, BY_PATTERN, BY_COLLECTIVE, AGREED, MAKING, BY_NOTE, LENT = WAY.values()
-WORDED = (
-    "mail",
-    "put",
-    "get",
-    "queue",
-    "pattern",
-    "collective",
-    "making",
-)  # in which words, or indices, go by messages
+# Those in which words, or indices, go by messages.
+WORDED = ("mail", "put", "get", "queue", "pattern", "collective", "making")
 LONG = 15 << 10
 SENDING = BY_MAIL | BY_PUT | BY_GET | BY_QUEUE | BY_PATTERN | BY_COLLECTIVE | BY_NOTE  # messages, which count
 

@@ -144,7 +144,6 @@ HELD_BY_TWO = {
             print("over")
     """,
     "what was held after an attach is free at the next one": """
-        import gc
         import numpy as np, pybsp
         from mpi4py import MPI
         maps, kept = [], []
@@ -222,7 +221,7 @@ HELD_BY_TWO = {
         from pybsp import collectives
         def main(bsp):
             first, lending = None, bsp._transport.board._lending
-            for depth in 70, 400:
+            for depth, more in (70, 40), (400, 140):
                 window = deque(maxlen=depth)
                 for k in range(800):
                     bsp.send(1 - bsp.pid, np.full(16_000, k))
@@ -233,7 +232,7 @@ HELD_BY_TWO = {
                         assert collectives.allreduce(bsp, k, np.add) == 2 * k
                     assert all((payload == number).all() for number, payload in (first, window[0], window[-1]))
                     # Of a block of exchanges the first are free with the last.
-                    assert len(lending) < depth + (40 if depth == 70 else 140), (depth, k, len(lending))
+                    assert len(lending) < depth + more, (depth, k, len(lending))
             first = window = None
             bsp.sync()
             bsp.sync()

@@ -75,7 +75,7 @@ def aged(word: int, at: int, number: int) -> int:
         for place in places(word ^ found):
             found |= bit(_sent_in(place, at)[0], number)
         return found
-    if number & _LAST:  # no block begins: what is young no more is of the youngest block
+    if number & _LAST:  # as below, in fewer steps: no block begins, and what is young no more is of the youngest one
         young = (word & YOUNG) << 1
         return word & ~YOUNG | young & YOUNG | (YOUNG + 1 if young > YOUNG else 0)
     found = 0

@@ -104,30 +104,39 @@ class Node:
         if board.meet(int(used)) and not used:
             self.window.free()
         else:
-            _left.setdefault(self._processes, []).append((self.window, board))
+            _left.setdefault(self._processes, []).append((self.window, [board]))
 
 
-_left: dict[tuple[int, ...], list[tuple[Window, Board]]] = {}  # what was not freed, by ranks: a list is alike on these
+Leaving = tuple[Window, list[Board]]  # a window that is not used any more, and the boards whose data may still be read
+
+
+def _free_unused(left: Sequence[Leaving | None], comm: MPI.Comm) -> list[Leaving | None]:
+    """Free the windows that no rank refers to; returns the others. Collective; None on a node without a window."""
+    from mpi4py import MPI
+
+    in_use = np.array([one is not None and (one[0].pool.used() or any(b.reads() for b in one[1])) for one in left])
+    comm.Allreduce(MPI.IN_PLACE, in_use, MPI.LOR)
+    for one, stays in zip(left, in_use.tolist(), strict=True):
+        if one is not None and not stays:
+            one[0].free()
+    return [one for one, stays in zip(left, in_use.tolist(), strict=True) if stays]
+
+
+_left: dict[tuple[int, ...], list[Leaving | None]] = {}  # what was not freed, by ranks: a list is alike on these
 
 
 def _free_left(here: MPI.Comm, processes: tuple[int, ...]) -> None:
     """Free the windows that these processes have left behind, and none of them needs any more; collective."""
     from mpi4py import MPI
 
-    left = _left.pop(processes, [])
     # Ranks that are none of the world's have no numbers there: what they leave stays.
-    if left and MPI.UNDEFINED not in processes:
-        in_use = np.array([window.pool.used() or board.reads() for window, board in left])
-        here.Allreduce(MPI.IN_PLACE, in_use, MPI.LOR)
-        for (window, _), stays in zip(left, in_use.tolist(), strict=True):
-            if not stays:
-                window.free()
-        left = [one for one, stays in zip(left, in_use.tolist(), strict=True) if stays]
-    if left:
-        _left[processes] = left
+    if processes in _left and MPI.UNDEFINED not in processes:
+        _left[processes] = _free_unused(_left[processes], here)
+        if not _left[processes]:
+            del _left[processes]
 
 
-_abandoned: list[tuple[Window, list[Board]] | None] = []  # by revocation; None on a node without a window
+_abandoned: list[Leaving | None] = []  # by revocation
 
 
 def abandon(node: Node | None, comm: MPI.Intracomm) -> None:
@@ -135,14 +144,6 @@ def abandon(node: Node | None, comm: MPI.Intracomm) -> None:
 
     The memory stays where somebody still refers to data in it, until this is called again and nobody does.
     """
-    from mpi4py import MPI
-
     _abandoned.append(None if node is None else node.give_up())
     gc.collect()  # a machine and its queues and arrays refer to each other
-    used = [one is not None and (one[0].pool.used() or any(board.reads() for board in one[1])) for one in _abandoned]
-    in_use = np.array(used)
-    comm.Allreduce(MPI.IN_PLACE, in_use, MPI.LOR)
-    for one, stays in zip(_abandoned, in_use.tolist(), strict=True):
-        if one is not None and not stays:
-            one[0].free()
-    _abandoned[:] = [one for one, stays in zip(_abandoned, in_use.tolist(), strict=True) if stays]
+    _abandoned[:] = _free_unused(_abandoned, comm)

@@ -41,6 +41,7 @@ def test_samples_of_the_state_that_lasted_longer_are_taken() -> None:
     fit, mixed = fit_bsp([one for one in found if one.point.experiment == "bsp"], []), fit_bsp(both, [])
     assert fit is not None
     assert mixed is not None
+    assert (fit.l.value, mixed.l.value) == pytest.approx((1e-5, 1.5e-5), rel=0.05)
     assert fit.g.value == pytest.approx(1e-9, rel=0.05)
     assert fit.residuals.p95 < 0.1
     slow = analyse(Raw(dict(ABOUT), measured(lambda share: share < 0.8), [{"event": "finished"}]))

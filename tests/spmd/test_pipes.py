@@ -125,21 +125,28 @@ def test_an_array_for_the_result_that_does_not_fit_is_said(spmd: Spmd, wrong: An
             assert text.startswith("broadcast: argument out: expected an array of the result's shape")
 
 
+def broadcast_for_which_there_is_no_room(bsp: pybsp.BSP, error: Exception) -> None:
+    """A long broadcast, where the last processor raises the error when it makes room for what comes."""
+
+    def raising(*_: Any) -> Any:
+        raise error
+
+    room = vars(small_spreads)["room"]
+    if bsp.pid == bsp.p - 1:
+        vars(small_spreads)["room"] = raising
+    try:
+        broadcast(bsp, np.zeros(RING) if bsp.pid == 0 else None)
+    finally:
+        vars(small_spreads)["room"] = room
+
+
 def test_who_has_no_memory_for_what_comes_keeps_nobody_waiting(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> None:
-        def none(*_: Any) -> Any:
-            raise MemoryError("none is left")
-
-        room = vars(small_spreads)["room"]
-        if bsp.pid == bsp.p - 1:
-            vars(small_spreads)["room"] = none
         try:
-            broadcast(bsp, np.zeros(RING) if bsp.pid == 0 else None)
+            broadcast_for_which_there_is_no_room(bsp, MemoryError("none is left"))
             raise MemoryError("none is left")  # where they do not all meet on one board
         except MemoryError:
             pass  # a program that goes on
-        finally:
-            vars(small_spreads)["room"] = room
         bsp.sync()
         raise MemoryError("none is left")
 
@@ -149,18 +156,10 @@ def test_who_has_no_memory_for_what_comes_keeps_nobody_waiting(spmd: Spmd) -> No
 
 def test_what_is_raised_in_a_pipe_ends_the_run_of_all(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> None:
-        def wrong(*_: Any) -> Any:
-            raise ZeroDivisionError("raised in a pipe")
-
-        room = vars(small_spreads)["room"]
+        wrong = ZeroDivisionError("raised in a pipe")
+        broadcast_for_which_there_is_no_room(bsp, wrong)
         if bsp.pid == bsp.p - 1:
-            vars(small_spreads)["room"] = wrong
-        try:
-            broadcast(bsp, np.zeros(RING) if bsp.pid == 0 else None)
-        finally:
-            vars(small_spreads)["room"] = room
-        if bsp.pid == bsp.p - 1:
-            wrong()  # where they do not all meet on one board
+            raise wrong  # where they do not all meet on one board
         bsp.sync()
 
     errors = spmd.errors(main)

@@ -80,13 +80,13 @@ def cut(size: Array, design: Array, times: Array) -> list[float]:
 
 def _falls(size: Array, design: Array, times: Array, smaller: Array, larger: Array) -> bool:
     """Whether larger messages take far less time than as many smaller ones, of whatever number both were timed."""
-    by_size = [np.isin(size, sizes) for sizes in (smaller, larger)]
-    numbers = [set(design[of, :-1].sum(axis=1).tolist()) for of in by_size]
-    return bool(common := numbers[0] & numbers[1]) and all(
-        np.median(times[by_size[1] & alike]) < FALLS * np.median(times[by_size[0] & alike])
-        for number in common
-        for alike in [design[:, :-1].sum(axis=1) == number]
-    )
+    number = design[:, :-1].sum(axis=1)  # of messages, and a constant
+    few, many = (np.isin(size, sizes) for sizes in (smaller, larger))
+    ratios = [
+        np.median(times[many & (number == one)]) / np.median(times[few & (number == one)])
+        for one in np.intersect1d(number[few], number[many])
+    ]
+    return bool(ratios) and max(ratios) < FALLS
 
 
 def _errors(group: npt.NDArray[np.intp], count: int, rows: Array) -> Array:

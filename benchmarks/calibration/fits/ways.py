@@ -264,7 +264,8 @@ def _line(items: Array, predicted: Array) -> Callable[[Array], Array]:
         moments = [(weight * n**k).sum(axis=(-1, -2)) for k in range(3)]
         zeroth, first = ((weight * n**k * left).sum(axis=(-1, -2)) for k in range(2))
         whole = moments[0] * moments[2]
-        determinant = np.where(whole - moments[1] ** 2 > ALIKE * whole, whole - moments[1] ** 2, np.nan)
+        determinant = whole - moments[1] ** 2
+        determinant = np.where(determinant > ALIKE * whole, determinant, np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
             each = (moments[0] * first - moments[1] * zeroth) / determinant
             return np.stack([(moments[2] * zeroth - moments[1] * first) / determinant, each], axis=-1)
