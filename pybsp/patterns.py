@@ -327,13 +327,15 @@ class Pattern(Participant):
             return None
         items, stream = self.array.local.reshape(-1), self.stream
         for asker, places, size, words in self._serves:
+            if asker == self._own:
+                data = self._pool.take(size)
+                take(items, places, data.view(self._dtype))
+                own[stream] = new_tuple(Section, (None, words, 1, data))
+                continue
             if not 0 < size <= PLAIN_MOST or asker in texts:
                 return None
             found = items[places].copy() if isinstance(places, slice) else items.take(places, mode="clip")
-            if asker == self._own:
-                own[stream] = new_tuple(Section, (None, words, 1, found.view(np.uint8)))
-            else:
-                texts[asker] = plain_text(stream, None, words, 1, 1, (found,))
+            texts[asker] = plain_text(stream, None, words, 1, 1, (found,))
         return 0, BY_PATTERN if self._serves else 0
 
     def _lay_puts(self, texts: Texts, own: Parcel) -> tuple[int, int] | None:
@@ -342,12 +344,12 @@ class Pattern(Participant):
         ((kind, pieces),) = self._puts
         stream, kinds = self.stream - 1, (kind,)
         for (owner, _, size, words), data in zip(self._asks, pieces, strict=True):
-            if not 0 < size <= PLAIN_MOST or owner in texts:
-                return None
             if owner == self._own:
                 own[stream] = new_tuple(Section, (kinds, words, 1, data))
-            else:
-                texts[owner] = plain_text(stream, kinds, words, 1, 1, (data,))
+                continue
+            if not 0 < size <= PLAIN_MOST or owner in texts:
+                return None
+            texts[owner] = plain_text(stream, kinds, words, 1, 1, (data,))
         return 0, BY_PATTERN if pieces else 0
 
     def laid(self) -> None:

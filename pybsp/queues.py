@@ -392,6 +392,9 @@ class Queue(Participant):
         if self._out:
             going = {}
             for dest, (data, used) in self._out.items():
+                if dest == self._own:
+                    own[stream] = self._section(data[:used])
+                    continue
                 if used > PLAIN_MOST:
                     return None
                 count = used // self._itemsize
