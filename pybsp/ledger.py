@@ -43,6 +43,11 @@ class Checkpoint(NamedTuple):
     seconds: float
 
 
+def _named(words: Mapping[str, int]) -> Mapping[str, int]:
+    """What rode, of what a log has: without indices. As a rule that is all, and no copy is made."""
+    return {name: count for name, count in words.items() if name != INDICES} if INDICES in words else words
+
+
 def overlaps(machine: BSPMachine | EBSPMachine) -> bool:
     """Whether exchanges go on beside what comes before them, and add to it only what they take longer."""
     return isinstance(machine, BSPMachine) and machine.cost == "max"
@@ -130,7 +135,7 @@ class Ledger(Records):
         # What parts have done since the last superstep is of the next one, which has no record yet.
         self.parts = {number: one for number, one in parts.items() if number < log.combined}
         self.index_bytes = {number: words[INDICES] for number, words in log.riding.items() if INDICES in words}
-        named = {number: {name: words for name, words in of.items() if name} for number, of in log.riding.items()}
+        named = {number: _named(words) for number, words in log.riding.items()}
         self.riding: Mapping[int, Mapping[str, int]] = {number: words for number, words in named.items() if words}
         self.kinds: Mapping[int, Mapping[str, float]] = {number: dict(flops) for number, flops in log.kinds.items()}
         self.virtual = virtual

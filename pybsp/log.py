@@ -90,7 +90,8 @@ class Log(Chunk):
         self._counting: list[Counts] = []
         self.checkpoints: list[tuple[int, int, float]] = []
         self.riding: dict[int, dict[str, int]] = {}
-        self._rode: list[Rode] = []  # of this processor, not yet in `riding`
+        # Of this processor, not yet in `riding`: rows from one to before another, in which alike rode. A loop has one.
+        self._rode: list[tuple[int, int, dict[str, int], str]] = []
         self._away: dict[int, float] = {}  # by row, seconds that are still to be taken off its computing
         self._kinds: dict[int, dict[str, float]] = {}  # of this processor, not yet in `kinds`
         self.kinds: dict[int, dict[str, float]] = {}
@@ -269,7 +270,7 @@ class Log(Chunk):
             "names": list(self.names),
             "checkpoints": list(self.checkpoints),
             "riding": self.riding,
-            "rode": self._rode,
+            "rode": self._rides_before(len(self) + 1),
             "away": self._away.get(len(self), 0.0),
             "kinds": (self._kinds, self.kinds),
         }
@@ -285,7 +286,9 @@ class Log(Chunk):
         self.combined, self.names, self.checkpoints = saved["combined"], saved["names"], saved["checkpoints"]
         self._used, self.firsts = {}, set()
         self._note_firsts(self.table(0, self.combined), 0)
-        self.riding, self._rode = saved["riding"], saved["rode"]
+        self.riding, self._rode = saved["riding"], []
+        for row, words, own in saved["rode"]:
+            self._ride(row, words, own)
         self._away.clear()
         self.note_away(saved.get("away", 0.0))
         self._kinds, self.kinds = saved.get("kinds", ({}, {}))
@@ -308,16 +311,28 @@ class Log(Chunk):
         Args:
             own: what the superstep is of: where nothing else rode on any processor, nothing is said of it.
         """
-        self._rode.append((len(self) - 1, words, own))
+        self._ride(len(self) - 1, words, own)
 
     def note_indices(self, size: int) -> None:
         """With the superstep that goes on indices of patterns go to others, of so many bytes."""
-        self._rode.append((len(self), {INDICES: size}, ""))
+        self._ride(len(self), {INDICES: size}, "")
+
+    def _ride(self, row: int, words: dict[str, int], own: str) -> None:
+        if self._rode:
+            first, end, alike, of = self._rode[-1]
+            if end == row and alike == words and of == own:
+                self._rode[-1] = first, row + 1, alike, own
+                return
+        self._rode.append((row, row + 1, words, own))
+
+    def _rides_before(self, last: int) -> list[Rode]:
+        """What rode in the rows before `last` that are not combined yet."""
+        return [(row, words, own) for first, end, words, own in self._rode for row in range(first, min(end, last))]
 
     def fresh_rides(self, last: int) -> list[Rode]:
         """What rode in the rows before `last` that are not combined yet: number and words; asked for once."""
-        fresh = [one for one in self._rode if one[0] < last]
-        self._rode = self._rode[len(fresh) :]
+        fresh = self._rides_before(last)
+        self._rode = [(max(first, last), end, words, own) for first, end, words, own in self._rode if end > last]
         return fresh
 
     def put_kinds(self, of_all: Iterable[Kinds]) -> None:
@@ -373,7 +388,8 @@ def ridden(of_all: Iterable[Rode]) -> dict[int, dict[str, int]]:
         for name, count in words.items():
             total[name] = total.get(name, 0) + count
         alone[row] = alone.get(row, True) and words.keys() <= ({own} if own else set())
-    return {row: total for row, total in found.items() if not alone[row]}
+    shared: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}  # most rows are alike
+    return {row: shared.setdefault(tuple(total.items()), total) for row, total in found.items() if not alone[row]}
 
 
 def spans(begins: NDArray[np.float64], seconds: NDArray[np.float64], measured: NDArray[np.float64]) -> Spans:
