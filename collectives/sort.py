@@ -65,6 +65,7 @@ from .sample_sort import table
 
 Counts = NDArray[np.int64]
 SHORT = 1 << 20  # keys of a short block, at most, whatever it costs
+FEW = 64  # keys that are sorted at once, however many runs they are
 ALGORITHMS = ("allgather", "bitonic", "sample")
 
 
@@ -74,6 +75,9 @@ class Way(NamedTuple):
     algorithm: str
     first: int = 0
     levels: int = 1
+
+
+_TO_ALL = Way("allgather")
 
 
 class Widths(NamedTuple):
@@ -337,9 +341,9 @@ def _small_blocks(bsp: BSP, keys: NDArray[Any]) -> Any:
     block: NDArray[Any] | None = None
     if n <= longest:
         bsp.work(local_work(n))
-        block = np.sort(keys) if n > 1 else keys
+        block = np.sort(keys) if n > FEW else keys  # few are sorted with those of the others, in less time
     blocks = exchange(n if block is None else block)
-    way = Way("allgather")
+    way = _TO_ALL
     if block is None or int in map(type, blocks):
         sizes = [n, *(one if type(one) is int else len(one) for one in blocks)]
         most, least = max(sizes), min(sizes)
@@ -356,8 +360,8 @@ def _small_blocks(bsp: BSP, keys: NDArray[Any]) -> Any:
     # 3. All merge them; the part of this processor's ranks is its own.
     begin = sum(map(len, blocks[:pid]))
     blocks.insert(pid, block)
-    merged = np.concatenate(blocks, dtype=dtype)
-    merged.sort(kind="stable")  # which merges runs
+    merged = np.concatenate(blocks) if dtype.isnative else np.concatenate(blocks, dtype=dtype)
+    merged.sort(kind="stable" if merged.size > FEW else None)  # stable: which merges runs
     bsp.work(_merging(way, p, merged.size))
     return merged[begin : begin + n].copy()
 

@@ -410,7 +410,7 @@ class Pattern(Participant):
                     op(there, values, out=there, casting="same_kind")
                 else:
                     op.at(items, places, values)  # one after the other, also where places are equal
-            except (ValueError, ArithmeticError) as error:
+            except (ValueError, ArithmeticError, Warning) as error:  # a warning, where those are errors
                 raise UsageError(
                     f"pattern.put: argument op: np.{kind} raised {type(error).__name__}: {error} (on processor "
                     f"{self._engine.pid}, of values that processor {source} put by the pattern made at {self._created})"
@@ -601,7 +601,7 @@ class Patterns(Participant):
             if stream != INDICES and stream & 1:  # even numbers are those of gets
                 pattern = self._by_stream[stream + 1]
                 if not pattern.array.whole():
-                    self._differ(f"pattern.put: {pattern.array.resized()} on processor {self._engine.pid}")
+                    self._differ(f"pattern.put: {pattern.array.resized()} (on processor {self._engine.pid})")
                 pattern.write(source, descriptors, NOTHING if data is None else data)
 
     def complete(self) -> None:

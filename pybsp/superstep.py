@@ -69,7 +69,7 @@ from .transport import (
 from .transport.delivery import NOT_JOINED
 from .transport.media.near import Near
 from .transport.router import Direct, Router
-from .transport.wire import ITEMS, LAID_MOST, packed_section, parcels_of
+from .transport.wire import AREA, ITEMS, LAID_MOST, packed_section, parcels_of
 from .transport.wire import source as source_of
 from .ways import AGREED, BY_COLLECTIVE, BY_GET, BY_MAIL, BY_NOTE, BY_PATTERN, BY_PUT, BY_QUEUE, MAKING
 
@@ -433,7 +433,8 @@ class SuperstepEngine:
                 items, ways = items + found[0], ways | found[1]
         if riding:
             ways |= rides.notes.lay(texts)  # beside what is there
-        if (riding or len(texts) > 1) and (len(texts) > ITEMS or sum(map(len, texts.values())) > LAID_MOST):
+        # Packed mail for one processor may be more than there is room for.
+        if len(texts) > ITEMS or sum(map(len, texts.values())) > (LAID_MOST if riding or len(texts) > 1 else AREA):
             return False
         try:
             for one in self.participants:

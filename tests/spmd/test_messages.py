@@ -7,6 +7,7 @@ import ctypes
 import datetime
 import pickle
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -764,6 +765,53 @@ def test_messages_queue_items_and_puts_of_one_superstep_arrive_whatever_their_si
             bsp.sync()
             ok = ok and np.array_equal(bsp.inbox[0].payload, due[:mail]) and np.array_equal(q.values, due[:queued])
             ok = ok and np.array_equal(x.local[:put], due[:put]) and not x.local[put:].any() and not ticket.value.any()
+        return bool(ok)
+
+    assert all(spmd(main))
+
+
+MANY: dict[
+    str, Callable[[int], list[tuple[Any, Any]]]
+] = {  # messages of so many bytes in all, tags included, to one processor
+    "arrays": lambda size: [(np.full(120, float(k)), None) for k in range(size // 1000)],
+    "tags": lambda size: [(k, ("a tag", k, "number")) for k in range(size // 60)],
+    "long tag": lambda size: [(1, "x" * size)],
+}
+
+
+@pytest.mark.parametrize("beside", ["nothing", "queue", "label", "get", "collective"])
+@pytest.mark.parametrize("what", MANY)
+def test_more_mail_than_a_board_has_room_for_goes_to_one_beside_what_else_takes_part(
+    spmd: Spmd, what: str, beside: str
+) -> None:
+    """A superstep has a shorter way for little mail beside other things."""
+
+    def main(bsp: pybsp.BSP) -> bool:
+        queue, x = bsp.queue(), bsp.array(1)
+        x.local[:] = bsp.pid
+        bsp.sync()
+        ok = True
+        for size in (60_000, 125_000, 190_000, 270_000):
+            sent = MANY[what](size)
+            if beside == "queue":
+                queue.send(bsp.pid, 1.0)
+                bsp.sync()  # what came by it is forgotten with the next one
+            for payload, tag in sent:
+                bsp.send((bsp.pid + 1) % bsp.p, payload, tag=tag)
+            ticket = total = None
+            if beside == "label":
+                bsp.label("much")
+            elif beside == "get":
+                ticket = x.get(bsp.pid)
+            elif beside == "collective":
+                total = pybsp.collectives.allreduce.start(bsp, 1, np.add)
+            bsp.sync()
+            ok = ok and [m.tag for m in bsp.inbox] == [tag for _, tag in sent]
+            ok = ok and all(np.array_equal(m.payload, due) for m, (due, _) in zip(bsp.inbox, sent, strict=True))
+            ok = ok and (ticket is None or ticket.value[0] == bsp.pid)
+            while total is not None and not total.done:
+                bsp.sync()
+            ok = ok and (total is None or total.value == bsp.p)
         return bool(ok)
 
     assert all(spmd(main))

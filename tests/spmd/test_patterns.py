@@ -419,20 +419,28 @@ def test_what_does_not_fit_the_pattern_is_refused(spmd: Spmd, use: str) -> None:
     refused(spmd, main, text)
 
 
-def test_an_op_that_raises_at_the_owner_says_whose_values_they_were(spmd: Spmd) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "op", "value", "error"),
+    [(np.int64, np.power, -1, "ValueError"), (np.float64, np.divide, 0, "RuntimeWarning")],
+    ids=["error", "warning"],
+)
+@pytest.mark.filterwarnings("error")
+def test_an_op_that_raises_at_the_owner_says_whose_values_they_were(
+    spmd: Spmd, dtype: Any, op: np.ufunc, value: int, error: str
+) -> None:
     def main(bsp: pybsp.BSP) -> None:
-        x = bsp.array(3, np.int64)
+        x = bsp.array(3, dtype)
         x.local[:] = 2
         bsp.sync()
         asks = bsp.pid == bsp.p - 1
         pattern = x.pattern([0] * asks, [1] * asks)
         bsp.sync()
         if asks:
-            pattern.put([-1], np.power)
+            pattern.put([value], op)
         bsp.sync()
 
     of = f"of values that processor {spmd.p - 1} put by the pattern made at {__file__}"
-    refused(spmd, main, "pattern.put: argument op: np.power raised ValueError", of)
+    refused(spmd, main, f"pattern.put: argument op: np.{op.__name__} raised {error}", of)
 
 
 def test_a_get_that_others_do_not_call_is_an_error_on_all(spmd: Spmd) -> None:
