@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 import pickle
 from collections.abc import Iterable, Iterator
-from typing import Any, NoReturn, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeVar, overload
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -18,6 +18,7 @@ from .combining import exchange_ledger
 from .errors import CostError, UsageError
 from .global_arrays import GlobalArray
 from .groups import Grid, Group, checked_grid, checked_members
+from .instead import instead_of
 from .labels import Labelled, LabelledSuperstep, checked_label
 from .layouts import Layout, fitting
 from .ledger import Ledger
@@ -70,6 +71,13 @@ class BSP:
         self.sync = superstep.sync  # type: ignore[method-assign]
         if superstep.saver is not None:
             self.checkpoint = superstep.saver.offer  # type: ignore[method-assign]
+
+    if not TYPE_CHECKING:  # type checkers know which names there are
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what there is instead of a name that there is not."""
+            hint = instead_of(name)
+            raise AttributeError(f"bsp.{name}: there is none{hint and '; '}{hint}", name=name, obj=self)
 
     @property
     def inbox(self) -> Inbox:

@@ -81,6 +81,9 @@ def parse(content: str, origin: str) -> Any:
         raise UsageError(f"{origin}: is not JSON ({error})") from None
 
 
+_SHOWN_BY = {"pybsp-machine": "pybsp show", "pybsp-ledger": "pybsp report"}
+
+
 def versioned(content: Any, origin: str, kind: str, version: int, way_out: str) -> dict[str, Any]:
     """An object of JSON that says of which format and version it is, if that is what is read here.
 
@@ -94,8 +97,10 @@ def versioned(content: Any, origin: str, kind: str, version: int, way_out: str) 
         UsageError: it is no object, or of another format or version.
     """
     if not isinstance(content, dict) or content.get("format") != kind:
-        found = shown(content.get("format") if isinstance(content, dict) else content)
-        raise UsageError(f'{origin}: expected a JSON object with "format": "{kind}", got {found}; {way_out}')
+        found = content.get("format") if isinstance(content, dict) else content
+        if isinstance(found, str) and found in _SHOWN_BY:
+            way_out = f"`{_SHOWN_BY[found]}` shows such a file; {way_out}"
+        raise UsageError(f'{origin}: expected a JSON object with "format": "{kind}", got {shown(found)}; {way_out}')
     if type(content.get("version")) is not int or content["version"] != version:
         raise UsageError(
             f"{origin}: version {shown(content.get('version'))} is not known here; this pybsp reads version {version}; "

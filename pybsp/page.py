@@ -55,7 +55,7 @@ def write(ledgers: Sequence[str], place: str) -> int:
 
 
 def put(text: str, place: str) -> int:
-    """Write a page; returns the command's exit status.
+    """Write a page, and say so; returns the command's exit status.
 
     Raises:
         UsageError: it cannot be written.
@@ -65,6 +65,7 @@ def put(text: str, place: str) -> int:
             file.write(text)
     except OSError as error:
         raise UsageError(f"--html: {place}: cannot be written ({error.strerror})") from error
+    print(f"written: {place}")
     return 0
 
 

@@ -32,12 +32,12 @@ from .decoding import harmless
 from .drawing import Axis, bars, lines
 from .drawing import table as html_table
 from .errors import BSPError, UsageError
-from .files import replacing, require_outputs, working_folder
+from .files import require_outputs, working_folder
 from .ledger import index_words, others_waited, overlaps
 from .ledger_file import read
 from .machine import BSPMachine, resized
 from .managed import managed
-from .page import framed
+from .page import framed, put
 from .pictures import note, safe, shown_label
 from .records import PartTotals, Record
 from .ways import firsts
@@ -105,7 +105,7 @@ def predicted(
     label: str = "",
     after: tuple[float, float] = (0.0, 0.0),
 ) -> Prediction:
-    """What these supersteps take on a machine.
+    """What these supersteps take on a machine. One processor exchanges nothing, and waits for nobody.
 
     Args:
         records: as `in_order` gives them: their computing, words, messages and items count.
@@ -114,6 +114,8 @@ def predicted(
         label: of the prediction.
         after: seconds of computing after the last of them: the longest, and the mean.
     """
+    if machine.p == 1:
+        machine = BSPMachine(p=1, g=0.0, l=0.0, r=machine.r)
     empty = machine.exchanging(0.0)
     longest, mean = after
     sums = [0, longest / faster, (longest - mean) / faster, 0.0, 0.0]
@@ -215,6 +217,11 @@ def _predict(options: argparse.Namespace) -> int:
         require_outputs([("--html", options.html)], [("--machine", path), ("what is predicted", options.target)])
     of_ledger = options.target.endswith(".json")
     remarks = list(_left_out(machine, path, factors, of_ledger))
+    if not of_ledger and process.load() > process.cores() / 2:
+        remarks.append(
+            f"The load average before was {process.load():.3g}, on {process.cores()} cores: what else ran is "
+            "in the computing of the processors whose turn it was, and in the imbalance. Predict on an idle machine."
+        )
     if of_ledger:
         if options.p or options.arguments:
             raise UsageError(f"{options.target}: a ledger has its own p, and no arguments; for others give the program")
@@ -282,7 +289,7 @@ def _left_out(machine: BSPMachine, path: str, factors: dict[str, float], of_ledg
     whose = f"{path}, measured with p = {machine.p}" if machine.calibrated else f"{path}, which nobody has measured"
     if factors:
         whose += "; " + ", ".join(f"{name} times {factor:g}" for name, factor in factors.items())
-    yield f"Exchange by {harmless(whose)}; g, l and the o's are taken to be the same for every p."
+    yield f"Exchange by {harmless(whose)}; g, l and the o's are taken to be the same for every p but 1."
     by = _by(machine)
     if by.error_median is not None and by.error_p95 is not None:
         yield (
@@ -482,12 +489,7 @@ def _write(options: argparse.Namespace, tables: Sequence[PredictionTable], remar
         parts.append(f"<h2>{safe(one.title, 2000)}</h2>")
         parts += _pictures(one.predictions, one.weak) if one.head[0] == "p" else ()
         parts.append(html_table(one.head, one.rows, last=one.head[0] == "label"))
-    text = framed(f"Prediction of {Path(options.target).name}", [*parts, *map(note, remarks)])
-    try:
-        with replacing(options.html) as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(f"--html: {options.html}: cannot be written ({error.strerror})") from error
+    put(framed(f"Prediction of {Path(options.target).name}", [*parts, *map(note, remarks)]), options.html)
 
 
 def _pictures(found: Sequence[Prediction], weak: bool) -> Iterator[str]:

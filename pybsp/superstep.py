@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from .trace import Tracer
 
 _NONE: dict[int, Parcel] = {}
+_OF_NOTHING = ("empty", "zero-size", "size 0", "not enough values", "(0,")  # in errors about what has no items
 _LABEL = Participant()  # of a superstep with a label of its own, which its end takes off
 _SYNCED = "called bsp.sync()"
 _REPLIES = Charge(0.0, counts=True)
@@ -1024,9 +1025,14 @@ class SuperstepEngine:
 
         A queue's values are an array, of which numpy says that it is empty, and no more.
         """
-        looked = isinstance(error, (LookupError, ValueError, StopIteration)) and not isinstance(error, BSPError)
-        pending = self.pending() if looked else ""
-        return f"; what was sent in it ({pending}) has not arrived: call bsp.sync() first" if pending else ""
+        nothing_there = isinstance(error, ValueError) and any(word in str(error) for word in _OF_NOTHING)
+        looked = nothing_there or isinstance(error, (LookupError, StopIteration))
+        pending = self.pending() if looked and not isinstance(error, BSPError) else ""
+        return (
+            f"; if it is about what was sent in it ({pending}): that has not arrived; call bsp.sync() first"
+            if pending
+            else ""
+        )
 
     def _innermost(self) -> SuperstepEngine:
         """The engine of the innermost part in use."""

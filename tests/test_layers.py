@@ -47,7 +47,7 @@ LAYERS = {
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp checkpoints chrome combining gate global_arrays group_notes group_rides "
+        "accesses account arrays bsp checkpoints chrome combining gate global_arrays group_notes group_rides instead "
         "group_shown groups indices labels ledger ledger_file living_parts log notes part_totals participant parts "
         "patterns pictures queues records registrations rides shown superstep trace",
         "ground machines transport messages",

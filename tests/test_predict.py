@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import pybsp
+from pybsp import process
 from pybsp.cli import main as command
 from pybsp.ledger import Ledger
 from pybsp.ledger_file import append_run, read
@@ -56,19 +57,40 @@ def test_a_programs_time_is_its_computing_here_and_its_exchange_there(
     files: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     program, machine = files
-    assert command(["predict", program, "1000", "-p", "1", "4", "2", "--machine", machine]) == 0
+    assert command(["predict", program, "1000", "-p", "3", "4", "2", "--machine", machine]) == 0
     printed = capsys.readouterr().out
     assert "heard by nobody" not in printed
     found = rows(printed)
-    assert [row[:2] for row in found] == [["1", "2"], ["2", "2"], ["4", "2"]]
+    assert [row[:2] for row in found] == [["2", "2"], ["3", "2"], ["4", "2"]]
     # Two supersteps of latency 1 s, 1000 words in a message of 1.25 s; computing takes next to nothing.
-    assert [float(row[2]) for row in found] == pytest.approx([2.0, 3.25, 3.25], abs=0.2)
-    assert [float(row[3]) for row in found] == pytest.approx([0.4, 0.65, 0.65])
-    assert [float(row[4]) for row in found] == pytest.approx([1, 2 / 3.25, 2 / 3.25], rel=0.1)
-    assert float(found[2][5].rstrip(" %")) == pytest.approx(100 * 2 / 3.25 / 4, rel=0.1)
-    assert [float(row[9].rstrip(" %")) for row in found] == pytest.approx([100, 200 / 3.25, 200 / 3.25], rel=0.1)
+    assert [float(row[2]) for row in found] == pytest.approx([3.25] * 3, abs=0.2)
+    assert [float(row[3]) for row in found] == pytest.approx([0.65] * 3)
+    assert [float(row[4]) for row in found] == pytest.approx([1] * 3, rel=0.1)
+    assert float(found[2][5].rstrip(" %")) == pytest.approx(100 * 2 / 4, rel=0.1)
+    assert [float(row[9].rstrip(" %")) for row in found] == pytest.approx([200 / 3.25] * 3, rel=0.1)
     for said in ("the same input for each p", "measured with p = 4", "+- is 20 % of the exchange", "Left out: "):
         assert said in printed
+
+
+def test_one_processor_exchanges_nothing_and_waits_for_nobody(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, machine = files
+    assert command(["predict", program, "1000", "-p", "1", "2", "--machine", machine]) == 0
+    alone, two = rows(capsys.readouterr().out)
+    assert float(alone[2]) < 0.2 < float(two[2])
+    assert [float(alone[column].rstrip(" %")) for column in (3, 8, 9)] == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(("load", "said"), [(0.3, False), (1.7, True)])
+def test_a_prediction_on_a_busy_machine_says_so(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, load: float, said: bool
+) -> None:
+    program, machine = files
+    monkeypatch.setattr(process, "load", lambda: load)
+    monkeypatch.setattr(process, "cores", lambda: 2)
+    assert command(["predict", program, "10", "-p", "2", "--machine", machine]) == 0
+    assert ("The load average before was 1.7, on 2 cores" in capsys.readouterr().out) == said
 
 
 def test_computing_after_the_last_superstep_counts(

@@ -39,7 +39,7 @@ SENTENCES = {
     "and words: l is the former, predictions of supersteps that send use the latter",
     "regimes": "g is not constant beyond messages of {where}: {count} regimes ({lines})",
     "pattern": "g of pattern {name} is {found:seconds} a word, {times:times} times the g of all patterns "
-    "({g:seconds}), which predictions use",
+    "({g:seconds}), which costs and predictions of whole supersteps use",
     "not-linear bsp": "{name} from differences is {other:seconds}, from least squares {found:seconds}, over 10 % "
     "apart: not a straight line",
     "not-robust": "{name} from Theil-Sen is {other:seconds}, from least squares {found:seconds}, over 10 % apart: a "

@@ -186,9 +186,19 @@ def _bsp(fit: BSPFit) -> list[RenderableType]:
 
 
 def _exchange(fit: ExchangeFit) -> list[RenderableType]:
-    """What ledgers predict by, beside l, o_msg and g of exchanges."""
+    """What ledgers predict by."""
     if not fit.o_way:
         return []
+    of = fit.fit
+    found = _figures(
+        "Exchanges alone, without what a program does to send and to read: what ledgers predict by",
+        [
+            ("l", of.l, "s", "one that sends nothing"),
+            ("o_msg", of.o_msg, "s/message", "a small message, beside its words"),
+            ("g", of.g, "s/word", "a word of large messages"),
+            *([("o_item", of.o_item, "s/item", "an item of a queue, beside its words")] if of.o_item else []),
+        ],
+    )
     table = new_table(
         "Exchanges alone: seconds by the way of data",
         ["way"],
@@ -197,17 +207,19 @@ def _exchange(fit: ExchangeFit) -> list[RenderableType]:
     for name in dict.fromkeys([*fit.late, *fit.o_way]):
         columns = fit.o_way, fit.g_way, fit.first, fit.late
         add_row(table, name, *(_cell(of[name]) if name in of else "" for of in columns))
-    parts: list[RenderableType] = [table]
+    parts: list[RenderableType] = [
+        found,
+        *([_segments(of, "Exchanges alone, by the size of a message")] if len(of.segments) > 1 else []),
+        table,
+    ]
     if fit.errors is not None:
         without = "".join(f"; without {name} by {_errors(errors)}" for name, errors in fit.without.items())
         parts.append(Text(f"Predictions of exchanges that were held out are off by {_errors(fit.errors)}{without}."))
     return parts
 
 
-def _segments(fit: BSPFit) -> Table:
-    table = new_table(
-        "By the size of a message, h/messages; what predictions use", [], ["from words", "l", "o_msg", "g"]
-    )
+def _segments(fit: BSPFit, of: str = "By the size of a message, h/messages; what costs use") -> Table:
+    table = new_table(of, [], ["from words", "l", "o_msg", "g"])
     for row in fit.segments:
         add_row(table, str(row.words), *map(_cell, (row.l, row.o_msg, row.g)))
     return table
