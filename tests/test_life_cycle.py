@@ -428,6 +428,51 @@ def test_exit_without_python_after_mpi_is_a_good_end(program: Program) -> None:
     assert (ended.code, ended.err) == (0, "")
 
 
+@pytest.mark.whole
+def test_an_attached_machine_frees_its_communicators_but_that_by_which_all_heard_of_an_end_in_the_midst(
+    program: Program,
+) -> None:
+    """MPI calls what was set with an attribute for each duplicate that is made, and for each that is freed."""
+    path = program("""
+        import pybsp
+        from mpi4py import MPI
+        made, freed = [], []
+        key = MPI.Comm.Create_keyval(lambda comm, key, value: made.append(1), lambda *_: freed.append(1))
+        comm = MPI.COMM_WORLD.Dup()
+        comm.Set_attr(key, "ours")
+
+        def ended(main):
+            before = len(made), len(freed)
+            try:
+                with pybsp.attach(comm) as bsp:
+                    bsp.sync()
+                    main(bsp)
+                    bsp.sync()
+            except (ValueError, pybsp.ProcessorError):
+                pass
+            return len(made) - before[0], len(freed) - before[1]
+
+        def raises(bsp):
+            if bsp.pid == 1:
+                raise ValueError
+
+        def raises_while_another_is_handled(bsp):
+            try:
+                raises(bsp)
+            except ValueError:
+                raise ValueError
+
+        for main in (lambda bsp: None, raises, raises_while_another_is_handled):
+            found = ended(main)
+            if comm.rank == 0:
+                print(*found)
+    """)
+    ended = ranks(2, path)
+    assert ended.code == 0, ended.err
+    found = [tuple(map(int, line.split())) for line in ended.out.splitlines()]
+    assert found == [(2, 2), (2, 2), (2, 1)]
+
+
 @pytest.mark.fast("3")
 @pytest.mark.parametrize("status", ["0", "3", "'bad input'"])
 def test_exit_on_one_processor_of_an_attached_machine(program: Program, status: str) -> None:

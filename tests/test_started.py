@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from textwrap import dedent
-from threading import Thread, Timer
+from threading import Lock, Thread, Timer
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
@@ -554,7 +554,17 @@ def fails_locally(bsp: pybsp.BSP) -> None:
     raise error
 
 
-@pytest.mark.parametrize(("main", "text"), [(fails_oddly, "OddError: 1 and 2"), (fails_locally, "Local: here")])
+def fails_with_a_lock(bsp: pybsp.BSP) -> None:
+    class Locked(Exception):  # noqa: N818
+        lock = Lock()  # so the class cannot be sent, nor what is made of the traceback
+
+    raise Locked("for good")
+
+
+@pytest.mark.parametrize(
+    ("main", "text"),
+    [(fails_oddly, "OddError: 1 and 2"), (fails_locally, "Local: here"), (fails_with_a_lock, "Locked: for good")],
+)
 def test_an_exception_that_does_not_come_whole_is_told(
     ranks: pybsp.Ranks, main: Callable[[pybsp.BSP], None], text: str
 ) -> None:

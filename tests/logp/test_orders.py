@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import random
 from typing import Any
@@ -14,7 +15,7 @@ from pybsp.errors import DeadlockError
 from pybsp.logp import Processor, check, simulate
 from pybsp.logp.local_orders import LocalOrders
 from pybsp.logp.orders import Orders
-from pybsp.logp.realising import realised
+from pybsp.logp.realising import _rank, realised
 from pybsp.logp.timeless import TimelessExecution, TimeLookedAtError
 
 MACHINE = LogPMachine(6, L=12, o=1, G=3)
@@ -319,3 +320,9 @@ def test_an_exhaustive_check_proves_both() -> None:
 def test_no_orders_are_run_where_none_are_asked_for() -> None:
     found = check(gather, 6, MACHINE, 20, orders=0)
     assert (found.ok, found.proved, found.orders, found.executions) == (True, False, 0, 20)
+
+
+@pytest.mark.parametrize("n", range(8))
+def test_the_number_of_a_combination_is_its_place_among_those_of_its_size(n: int) -> None:
+    for size in range(n + 1):
+        assert [_rank(chosen, n) for chosen in itertools.combinations(range(n), size)] == [*range(math.comb(n, size))]
