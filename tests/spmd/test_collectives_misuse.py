@@ -291,6 +291,20 @@ def test_roots_that_differ(spmd: Spmd, name: str, roots: str) -> None:
     assert_all_fail(spmd, main, INNER.get(name, name), "argument root", " on processor ")  # both roots
 
 
+@pytest.mark.parametrize("words", [3, 2000])
+def test_what_a_started_broadcast_is_like_where_that_differs(spmd: Spmd, words: int) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+
+    def main(bsp: pybsp.BSP) -> None:
+        like = np.zeros(words if bsp.pid == 0 else words + 1)
+        ticket = collectives.broadcast.start(bsp, like if bsp.pid == 0 else None, like=like)
+        bsp.sync()
+        ticket.finish()
+
+    assert_all_fail(spmd, main, "broadcast", "argument like", f"float64[{words}]")
+
+
 @pytest.mark.parametrize("name", [name for name in SPREADS if name != "broadcast_items"])
 @pytest.mark.parametrize("odd", [0, 1, -1])
 def test_degrees_of_a_broadcast_that_differ(spmd: Spmd, name: str, odd: int) -> None:
