@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..dtypes import dtype_of, form_of
-from ..errors import UsageError
 from ..short_records import FLOAT, FLOAT64, FLOATS, HEAD, INT, INT64, INTS, KIND_BITS, SCALAR, write_number
 from ..shown import Shown
 
@@ -74,21 +73,16 @@ def read_description(text: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return tuple(shape), dtype_of((code if text[0] else text[form.size :]).rstrip(b"\0").decode())
 
 
-def show(shown: Shown, at: int, mine: int, value: Any, name: str) -> None:
-    """Write a number's record.
-
-    Raises:
-        UsageError: an int of more bytes than a record has.
-    """
-    if not write_number(shown.mine, at, mine, value):
-        text = pickle.dumps(value, 5)
-        if len(text) > shown.most - HEAD.size:
-            raise UsageError(
-                f"{name}: argument value: expected a number of at most {shown.most - HEAD.size} bytes, got one of "
-                f"{len(text)}"
-            )
-        HEAD.pack_into(shown.mine, at, mine, PICKLE | len(text) << KIND_BITS)
-        shown.mine[at + HEAD.size : at + HEAD.size + len(text)] = text
+def show(shown: Shown, at: int, mine: int, value: Any) -> bool:
+    """Write the record of a number, or of what an operator made of numbers; whether it has room for that."""
+    if write_number(shown.mine, at, mine, value):
+        return True
+    text = pickle.dumps(value, 5)
+    if len(text) > shown.most - HEAD.size:
+        return False
+    HEAD.pack_into(shown.mine, at, mine, PICKLE | len(text) << KIND_BITS)
+    shown.mine[at + HEAD.size : at + HEAD.size + len(text)] = text
+    return True
 
 
 def read(part: memoryview, at: int) -> Any:

@@ -89,6 +89,13 @@ class ShownValues:
         self._written: dict[tuple[np.dtype[Any], tuple[int, ...], int], _Form] = {}
         self._read: dict[tuple[int, int, bytes], tuple[Array, float]] = {}
 
+    @classmethod
+    def of_words(cls, shown: Shown, dests: list[int], sources: list[int]) -> ShownValues:
+        """Where all values are of a word, one for all destinations."""
+        found = cls(shown, dests, sources, False)
+        found.words = found._out
+        return found
+
     def write_table(self, at: int, sign: int, payloads: list[Any]) -> float:
         """Write this processor's record: what `packed` made for each destination.
 
@@ -166,8 +173,7 @@ class ShownValues:
             views, counts, self.words = alike.views[which], alike.counts, alike.words
         found = shown.show_record(name, label, sign, counts, value, self._source_pids, self.read_all, like)
         if found is NOT_SHOWN:
-            at = shown.places[1 - shown.parity()]
-            return shown.swap(name, sign, at, (int(self.words), len(self._dests)), self._sources, self.read)
+            return self.swap(name, sign)
         came: list[Any] = found
         return came if views is None or not came or came[0] is not None else views.copy()
 
@@ -187,9 +193,24 @@ class ShownValues:
             self._see(payloads[0])
         found = shown.hear(name, label, sign, at, self.read_all)
         if found is NOT_SHOWN:
-            return shown.swap(name, sign, at, (int(words), number), self._sources, self.read)
+            return self.swap(name, sign)
         came: list[Any] = found
         return came
+
+    def trade(self, name: str, label: float, sign: int, payload: Any) -> list[Any]:
+        """`show`, where the value has no room in a record, as the caller knows, and is sent."""
+        at = self._shown.places[self._shown.parity()]
+        sends = [(dest, payload) for dest in self._dests]
+        return self._shown.trade(name, label, sign, at, sends, self._sources, self.read)
+
+    def swap(self, name: str, sign: int) -> list[Any]:
+        """The end of a superstep in which this processor shows its value, and another one sends its own.
+
+        Returns:
+            As `show`.
+        """
+        at = self._shown.places[1 - self._shown.parity()]
+        return self._shown.swap(name, sign, at, (int(self.words), len(self._dests)), self._sources, self.read)
 
     def _see(self, array: Array) -> None:
         """An array is shown: if it is the second one in a row of its form, the next one may be of that too."""

@@ -24,7 +24,7 @@ from ..chunk import pack_counts
 from ..group_shown import GroupShown
 from ..rides import OF_SUPERSTEP
 from ..short_records import HEAD, INT_END, NUMBERS
-from ..shown import Shown, Turn
+from ..shown import NOT_SHOWN, Shown, Turn
 from ..ways import BY_RECORD
 from .plan import Step
 from .primitive import (
@@ -47,7 +47,7 @@ from .primitive import (
     remember,
     unpacked,
 )
-from .record_layouts import AN_ARRAY, Array, read, show
+from .record_layouts import AN_ARRAY, Array, show
 from .shown_values import ShownValues
 
 LEAST = sys.float_info.min  # of floats with all their bits
@@ -116,17 +116,19 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
     begin, show_record, log = shown.begin, shown.show_record, shown.log
     quick = QUICK.get(op) if isinstance(op, np.ufunc) else None
     float64, int64 = np.float64, np.int64
-    # Whose numbers come, how many of them lie before this processor's, and the counts.
+    # Whose numbers come, how many of them lie before this processor's, the counts, and what reads and writes others.
     scheme = [
-        (dests, tuple(sources), sum(source < pid for source in sources), counts)
+        (
+            dests,
+            tuple(sources),
+            sum(source < pid for source in sources),
+            counts,
+            ShownValues.of_words(shown, dests, sources),
+        )
         for dests, sources, _, counts in call.scheme(pid) or shown.idle
     ]
     traced = shown.traced
-    hears = any(sources for _, sources, _, _ in scheme)
-
-    def arrived(sources: Sequence[int]) -> list[Any]:
-        at = shown.places[1 - shown.parity()]
-        return [read(shown.parts[source], at) for source in sources]
+    hears = any(sources for _, sources, *_ in scheme)
 
     def combined(value: Any, came: list[Any], sources: Sequence[int], place: int) -> Any:
         if len(came) == 1:  # as most often
@@ -157,22 +159,23 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
         sign = begin(name, agreed, base)
         if sign < 0:
             return NOT_SMALL
-        for dests, sources, place, counts in scheme:
+        for dests, sources, place, counts, records in scheme:
             if traced:
                 shown.trace(name, dests, words)
             kind = type(value)
             if kind is int64 and quick is not None:  # which makes one of two ints
                 value, kind = int(value), int
             if kind is float or kind is float64 or not dests or (kind is int and -INT_END <= value < INT_END):
-                came = show_record(name, label, sign, counts, value if dests else None, sources)
+                came = show_record(name, label, sign, counts, value if dests else None, sources, records.read_all)
+                if came is NOT_SHOWN:
+                    came = records.swap(name, sign)
             else:
-                came = None
                 at = shown.places[shown.parity()]
-                show(shown, at, sign, value, name)
-                shown.sync(name, label, sign, at, counts)
+                if not show(shown, at, sign, value):
+                    came = records.trade(name, label, sign, value)
+                elif (came := shown.hear(name, label, sign, at, records.read_all)) is NOT_SHOWN:
+                    came = records.swap(name, sign)
             sign += OF_SUPERSTEP
-            if came is None:
-                came = arrived(sources)
             if came:
                 value = combined(value, came, sources, place)
                 log.work += words * len(sources)
@@ -180,9 +183,10 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
 
     if len(scheme) != 1 or traced or quick is None:
         return climb
-    ((dests, sources, place, counts),) = scheme
+    ((dests, sources, place, counts, records),) = scheme
     if len(sources) != 1:
         return climb
+    read_all, swap = records.read_all, records.swap
 
     def climb_of_two(value: Any, _: Array | None = None) -> Any:
         # `climb` in fewer steps, of two processors' floats: most calls are these.
@@ -192,7 +196,9 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
         sign = begin(name, agreed, base)
         if sign < 0:
             return NOT_SMALL
-        came = show_record(name, label, sign, counts, value if dests else None, sources) or arrived(sources)
+        came = show_record(name, label, sign, counts, value if dests else None, sources, read_all)
+        if came is NOT_SHOWN:
+            came = swap(name, sign)
         other = came[0]
         if isinstance(other, float):
             own = value
@@ -360,6 +366,7 @@ def climbs(name: str, prepare: Prepare) -> Callable[..., Any]:
                 return result.copy() if result is value and kind is np.ndarray else result
         return climb(bsp, name, value, op, order, degree, prepare, out=out)
 
+    small.__qualname__ = name  # of which Python speaks where an argument is missing
     return small
 
 

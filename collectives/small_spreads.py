@@ -56,6 +56,9 @@ Like = tuple[bytes, list[Array], Counts]
 Flat = Callable[[int, bool], bool]  # whether so many words go to all in one superstep, of an array or pickle or not
 
 
+OF_PICKLE = 64  # bytes of one of an int, beside its own, at most
+
+
 def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], flat: Flat) -> Climb:
     """A broadcast in one superstep, on the root: everything but its value; it may be `NOT_SMALL`.
 
@@ -64,6 +67,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
     """
     base, label = shown.signature(name, agreed), shown.label(name)
     most, out = shown.most - HEAD.size, float(bsp.p - 1)
+    of_ints = 8 * (most - OF_PICKLE)  # bits that an int has, at most, where a record has room for its pickle
     places, mine, parity, begin, sync = shown.places, shown.mine, shown.parity, shown.begin, shown.sync
     show_record, float64 = shown.show_record, np.float64
     traced, others = shown.traced, shown.others
@@ -78,6 +82,8 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
             return of_array(value)
         if kind is not float and not is_number(value):
             return of_object(value)
+        if kind is int and value.bit_length() > of_ints:
+            return NOT_SMALL
         if of_number is None or (sign := begin(name, agreed, base)) < 0:
             return NOT_SMALL
         if traced:
@@ -86,7 +92,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
             show_record(name, label, sign, of_number, value, ())
         else:
             at = places[parity()]
-            show(shown, at, sign, value, name)
+            show(shown, at, sign, value)  # there is room
             sync(name, label, sign, at, of_number)
         return value
 
@@ -133,7 +139,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         if not size or not is_described(value):
             return None
         words, text = (size + 7) >> 3, describe(value)
-        if not flat(words, True):
+        if not flat(words, True) or PIPED_HEAD.size + len(text) > shown.most:
             return None
         if len(text) + size > most:
             return text

@@ -65,7 +65,6 @@ from .sample_sort import table
 
 Counts = NDArray[np.int64]
 SHORT = 1 << 20  # keys of a short block, at most, whatever it costs
-FEW = 64  # keys that are sorted at once, however many runs they are
 ALGORITHMS = ("allgather", "bitonic", "sample")
 
 
@@ -341,7 +340,7 @@ def _small_blocks(bsp: BSP, keys: NDArray[Any]) -> Any:
     block: NDArray[Any] | None = None
     if n <= longest:
         bsp.work(local_work(n))
-        block = np.sort(keys) if n > FEW else keys  # few are sorted with those of the others, in less time
+        block = np.sort(keys) if n > 1 else keys
     blocks = exchange(n if block is None else block)
     way = _TO_ALL
     if block is None or int in map(type, blocks):
@@ -361,7 +360,7 @@ def _small_blocks(bsp: BSP, keys: NDArray[Any]) -> Any:
     begin = sum(map(len, blocks[:pid]))
     blocks.insert(pid, block)
     merged = np.concatenate(blocks) if dtype.isnative else np.concatenate(blocks, dtype=dtype)
-    merged.sort(kind="stable" if merged.size > FEW else None)  # stable: which merges runs
+    merged.sort(kind="stable")  # which merges runs
     bsp.work(_merging(way, p, merged.size))
     return merged[begin : begin + n].copy()
 

@@ -411,7 +411,7 @@ class Queue(Participant):
             else:
                 texts[dest] = text
                 items += size // self._itemsize
-        return items, BY_QUEUE if going else 0
+        return items, BY_QUEUE if going or stream in own else 0
 
     def laid(self) -> None:
         self._texts, self._out = {}, {}

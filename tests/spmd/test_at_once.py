@@ -23,6 +23,7 @@ from pybsp.collectives import (
     exclusive_prefix,
     gather,
     prefix,
+    reduce,
     reduce_scatter,
     scatter,
     segmented_prefix,
@@ -263,6 +264,45 @@ def test_what_rides_goes_on_beside_what_is_shown_and_what_is_long(spmd: Spmd, tu
     short, mixed = [pid / 3 for pid in range(p)], plain([of(pid, turn) for pid in range(p)])
     if p > 1:
         assert spmd(main) == [(short, mixed, p * (p - 1) // 2, "a" * p, True)] * p
+
+
+LONG_INT = 1 << 1_200_000  # 150 KB
+LONG_DTYPE = np.dtype([(f"f{k:06}", "f8") for k in range(8000)])
+WITHOUT_ROOM: dict[str, Callable[[pybsp.BSP], tuple[Any, ...]]] = {
+    "all": lambda bsp: (allreduce, LONG_INT, operator.add),
+    "one of a board's": lambda bsp: (allreduce, LONG_INT if bsp.pid == bsp.p - 1 else 5, operator.add),
+    "beside floats": lambda bsp: (allreduce, LONG_INT if bsp.pid == 0 else 2.5, max),
+    "beside ints that have room": lambda bsp: (prefix, LONG_INT if bsp.pid == bsp.p // 2 else 1 << 70, max),
+    "products that grow": lambda bsp: (allreduce, (1 << 400_000) + bsp.pid, operator.mul, 2),
+    "sums below": lambda bsp: (prefix, (1 << 600_000) + 1, operator.mul),
+    "at a root": lambda bsp: (reduce, LONG_INT + bsp.pid, operator.add, bsp.p - 1),
+    "broadcast": lambda bsp: (broadcast, LONG_INT if bsp.pid == 0 else None),
+    "broadcast of an array with many fields": lambda bsp: (
+        broadcast,
+        np.ones(2, LONG_DTYPE) if bsp.pid == bsp.p - 1 else None,
+        bsp.p - 1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_ROOM)
+def test_a_number_or_a_description_that_has_no_room_on_a_board_is_sent(spmd: Spmd, name: str) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        def once(call: Callable[..., Any]) -> Any:
+            before = len(bsp.ledger)
+            found = call(bsp, *arguments)
+            bsp.sync()  # has the work after the last superstep
+            rows = bsp.ledger[before:]
+            kept = found.tobytes() if isinstance(found, np.ndarray) else found
+            return kept, [(r.label, r.h_out, r.h_in, r.messages, r.M, r.work) for r in rows]
+
+        primitive, *arguments = WITHOUT_ROOM[name](bsp)
+        riding = once(lambda *given: primitive.start(*given).finish())
+        expected = [riding, riding, riding] == [once(primitive) for _ in range(3)]
+        beside = allreduce.start(bsp, 1, np.add)
+        return expected, once(primitive)[0] == riding[0], int(beside.finish())
+
+    assert spmd(main) == [(True, True, spmd.p)] * spmd.p
 
 
 @pytest.mark.parametrize("size", [2, LONG])

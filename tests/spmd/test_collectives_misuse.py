@@ -523,3 +523,14 @@ def test_a_degree_that_equals_a_whole_number_is_none_although_that_was_used_befo
 
     errors = spmd.errors(main)
     assert all("argument degree: expected a whole number of at least 2, got 2.0" in str(error) for error in errors)
+
+
+@pytest.mark.parametrize("name", ["allreduce", "prefix"])
+def test_an_argument_that_is_missing_is_of_the_primitive(spmd: Spmd, name: str) -> None:
+    def main(bsp: pybsp.BSP) -> str:
+        with pytest.raises(TypeError) as caught:
+            getattr(collectives, name)(bsp, 1)
+        return str(caught.value)
+
+    for text in spmd(main):
+        assert text == f"{name}() missing 1 required positional argument: 'op'"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pybsp
+from pybsp.ways import BY_QUEUE
 from tests.conftest import Spmd, on_processors
 
 from .programs import caught, plain
@@ -584,3 +585,18 @@ def test_what_one_sends_itself_is_there_whatever_else_comes(spmd: Spmd) -> None:
     if others:
         assert values == [-1] * 3 + list(range(1000))
         assert sources == [3] + [0] * (spmd.p - 2) + [1000]
+
+
+@pytest.mark.parametrize("items", [1, 3, 100, 20_000])
+def test_what_a_processor_sends_itself_alone_goes_by_the_queue_too(spmd: Spmd, items: int) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        q = bsp.queue()
+        bsp.sync()
+        q.send(bsp.pid, np.arange(float(items)))
+        bsp.sync()
+        bsp.label("dealt")
+        q.send(np.full(items, bsp.pid), np.arange(float(items)))
+        bsp.sync()
+        return [(record.ways & BY_QUEUE > 0, record.h, record.items) for record in bsp.ledger[1:]], len(q)
+
+    assert spmd(main) == [([(True, 0, 0)] * 2, items)] * spmd.p
