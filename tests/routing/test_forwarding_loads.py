@@ -16,7 +16,8 @@ import pybsp
 from pybsp.benchmarks.studies import forwarding
 from pybsp.routing import Relation, relations
 from pybsp.routing.forwarding import hypercube, two_phase
-from pybsp.routing.forwarding.intermediates import intermediates
+from pybsp.routing.forwarding.intermediates import _mixed, intermediates
+from pybsp.routing.forwarding.load import elapsed
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "studies" / "routers.md"
 SIZES = (1, 2, 3, 5, 8, 13, 16, 64)
@@ -110,3 +111,24 @@ def test_the_docs_have_the_figures_of_the_study() -> None:
     page = PAGE.read_text().splitlines()
     assert len(lines) > 60
     assert [line for line in lines if line not in page] == []
+
+
+def test_intermediates_are_mixed_by_splitmix64() -> None:
+    """Its first numbers from the seed 0, as its author's program prints them (S. Vigna, splitmix64.c, 2015)."""
+    states = np.uint64(0x9E3779B97F4A7C15) * np.arange(3, dtype=np.uint64)
+    assert [hex(one) for one in _mixed(states).tolist()] == [
+        "0xe220a8397b1dcdaf",
+        "0x6e789e6aa1b965f4",
+        "0x6c45d188009454f",
+    ]
+
+
+def test_an_exchange_takes_what_its_words_and_its_messages_take_each_of_their_busiest_processor() -> None:
+    machine = pybsp.BSPMachine(p=2, g=1.0, l=100.0, r=1.0, o_msg=1000.0, o_item=0.125)
+    # Of two processors, words out and in, messages out and in.
+    few_words = [[0, 2, 5, 1], [2, 0, 1, 5]]
+    many_in = [[3, 9, 1, 3], [9, 3, 3, 1]]
+    assert elapsed(machine, np.array([few_words])) == 2 + 5 * 1000 + 100
+    assert elapsed(machine, np.array([many_in])) == 9 + 3 * 1000 + 100
+    both = elapsed(machine, np.array([few_words, many_in]), seconds=7.0, messages=2, items=8)
+    assert both == 7 + 2 + 5 * 1000 + 100 + 9 + 3 * 1000 + 100 + 2 * 1000 + 1
