@@ -37,6 +37,9 @@ from .record_layouts import (
 from .small_climbs import Climb, to_the_end
 
 
+BESIDE = 64  # bytes of the pickle of an int beside its own, at most
+
+
 class Piped(NamedTuple):
     """An array that comes through a pipe: where that is, its shape and dtype."""
 
@@ -56,9 +59,6 @@ Like = tuple[bytes, list[Array], Counts]
 Flat = Callable[[int, bool], bool]  # whether so many words go to all in one superstep, of an array or pickle or not
 
 
-OF_PICKLE = 64  # bytes of one of an int, beside its own, at most
-
-
 def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], flat: Flat) -> Climb:
     """A broadcast in one superstep, on the root: everything but its value; it may be `NOT_SMALL`.
 
@@ -67,7 +67,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
     """
     base, label = shown.signature(name, agreed), shown.label(name)
     most, out = shown.most - HEAD.size, float(bsp.p - 1)
-    of_ints = 8 * (most - OF_PICKLE)  # bits that an int has, at most, where a record has room for its pickle
+    of_ints = 8 * (most - BESIDE)  # bits that an int has, at most, where a record has room for its pickle
     places, mine, parity, begin, sync = shown.places, shown.mine, shown.parity, shown.begin, shown.sync
     show_record, float64 = shown.show_record, np.float64
     traced, others = shown.traced, shown.others
