@@ -36,7 +36,6 @@ from .record_layouts import (
 )
 from .small_climbs import Climb, to_the_end
 
-
 BESIDE = 64  # bytes of the pickle of an int beside its own, at most
 
 
