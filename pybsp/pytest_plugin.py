@@ -20,6 +20,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import wraps
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import pytest
@@ -35,6 +36,8 @@ OPTIONS = ("router", "machine", "checked")  # of a mark, that are those of a run
 REPORTING = 0.3  # seconds that late ranks get to print where they are, before the job ends
 FOREVER = 1e6  # seconds: a limit that nobody reaches
 MOMENT = 5.0  # seconds after which a test ends a job that has outlasted its limit, and that of who waits for it
+
+_PACKAGE = os.path.dirname(__file__) + os.sep
 
 _started = pytest.StashKey[dict[int, "Ranks"]]()
 _ending = pytest.StashKey["_LastWords"]()
@@ -404,7 +407,7 @@ class _Virtual(_Runner):
             if counts is not None and _ending_of(self.item, counts).kind != _ending_of(self.item, error).kind:
                 note_place(counts, f"(on virtual processor {pid} of {self.p})")
                 error = counts
-            raise error.with_traceback(error.__traceback__) from error.__cause__
+            raise _of_the_test(self.item, error) from error.__cause__
 
 
 class _OnRanks(_Runner):
@@ -489,7 +492,7 @@ class _UnderMPI(_Runner):
             except KeyboardInterrupt:
                 raise
             except BaseException as error:
-                failed = error
+                failed = _of_the_test(self.item, error)
             # All fail here, each with its error: what it is for the test, all find alike.
             endings = run(of_all, _ending_of(self.item, failed))
         _settle(self.item, failed, endings, " failed")
@@ -633,6 +636,30 @@ def _counting(endings: Sequence[_Ending | None]) -> int | None:
     known = [(pid, one) for pid, one in failed if one.own or one.expected] or failed
     unexpected = [(one.kind, pid) for pid, one in known if not one.expected]
     return min(unexpected)[1] if unexpected else None
+
+
+def _of_the_test(item: pytest.Item, error: BaseException) -> BaseException:
+    """The error, whose traceback begins in the test; of pybsp's own errors it ends there too, where it was called.
+
+    With `pytest --full-trace` it stays whole.
+    """
+    from .errors import BSPError
+
+    if item.config.getoption("fulltrace"):
+        return error
+    frames, trace = [], error.__traceback__
+    while trace is not None:
+        frames.append(trace)
+        trace = trace.tb_next
+    own = [one.tb_frame.f_code.co_filename.startswith(_PACKAGE) for one in frames]
+    if all(own) and not isinstance(error, BSPError):
+        return error
+    begin = own.index(False) if False in own else len(own)
+    kept = None
+    for one, of_pybsp in reversed([*zip(frames[begin:], own[begin:], strict=True)]):
+        if not (of_pybsp and isinstance(error, BSPError)):
+            kept = TracebackType(kept, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return error.with_traceback(kept)
 
 
 def _judge(item: pytest.Item, ended: Sequence[Ended]) -> None:

@@ -279,6 +279,54 @@ def test_tests_end_alike_on_virtual_processors_and_on_ranks(command: list[str], 
     assert "st.data() draws while the test runs" in ended.out
 
 
+FAILING = """
+import pytest
+from hypothesis import given, strategies as st
+from pybsp.collectives import allreduce
+
+@pytest.mark.bsp(p=2)
+@given(x=st.integers(0, 1000))
+def test_finds_the_least(bsp, x):
+    assert x < 100  # fails
+
+@pytest.mark.bsp(p=2)
+def test_asserts(bsp):
+    bsp.sync()
+    assert bsp.pid < 1  # fails
+
+@pytest.mark.bsp(p=2)
+def test_sends_to_nobody(bsp):
+    bsp.send(7, 1)  # fails
+
+@pytest.mark.bsp(p=2)
+def test_differs(bsp):
+    if bsp.pid:
+        bsp.queue()
+    bsp.sync()  # fails
+
+@pytest.mark.bsp(p=2)
+def test_has_an_op_that_raises(bsp):
+    def op(a, b):
+        raise KeyError(a)  # fails
+    allreduce(bsp, 1, op)  # fails
+"""
+
+
+@pytest.mark.parametrize("way", ["virtual", "ranks", "mpiexec"])
+def test_a_traceback_is_of_the_test_alone_unless_all_of_it_is_asked_for(way: str, tmp_path: Path) -> None:
+    path = tmp_path / "test_bsp.py"
+    path.write_text(FAILING)
+    for options, whole in ([], False), (["--full-trace"], True):
+        ended = on_each_rank(path, *options) if way == "mpiexec" else [run([*PYTEST, *options, str(path)])]
+        if way == "ranks":
+            ended = [run([*ON_RANKS, *options, str(path)])]
+        text = "".join(one.out for one in ended)
+        of_pybsp = re.findall(r"^\S*\bpybsp/\w+\.py:\d+: .*", text, re.MULTILINE)
+        assert bool(of_pybsp) == whole, of_pybsp[:5]
+        for line in re.findall(r"^ *(.*?)  # fails$", FAILING, re.MULTILINE):
+            assert line in text, line
+
+
 def test_a_fixture_of_pytests_process_is_refused_on_ranks(tmp_path: Path) -> None:
     path = tmp_path / "test_bsp.py"
     path.write_text("import pytest\n@pytest.mark.bsp(p=2)\ndef test_x(bsp, tmp_path, capsys): pass\n")
