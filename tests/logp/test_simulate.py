@@ -15,8 +15,9 @@ import pybsp
 from pybsp import LogPMachine
 from pybsp.errors import DeadlockError, ProcessorError, UnreceivedError, UsageError
 from pybsp.logp import Goal, Message, Processor, Simulation, simulate
+from pybsp.logp.engine import Engine
 from pybsp.logp.operations import RECV, SEND, Operation
-from pybsp.logp.schedule import NAMES
+from pybsp.logp.schedule import NAMES, Schedule
 
 SCHEDULES = (*NAMES, "random")
 MACHINES = [  # L, o, G
@@ -981,3 +982,18 @@ def test_what_two_processors_receive_is_not_shared() -> None:
         return got
 
     assert simulate(program, 3).results == [[0], [0, 1], [0, 2]]
+
+
+def test_what_a_step_has_brought_is_not_kept_when_it_is_over() -> None:
+    """All payloads that ever were under way are in its events."""
+    engine = Engine(LogPMachine(2, L=8, o=2, G=3), Schedule())
+
+    def program(proc: Processor) -> int:
+        for k in range(50):
+            proc.send(1 - proc.pid, k)
+            proc.recv()
+        return len(engine._agenda)
+
+    found = engine.run([program, program]).results
+    assert max(found) <= 4
+    assert not engine._agenda
