@@ -15,7 +15,7 @@ import pybsp
 from pybsp import LogPMachine
 from pybsp.errors import DeadlockError, ProcessorError, UnreceivedError, UsageError
 from pybsp.logp import Goal, Message, Processor, Simulation, simulate
-from pybsp.logp.engine import Engine
+from pybsp.logp.engine import Engine, SimulatedProcessor
 from pybsp.logp.operations import RECV, SEND, Operation
 from pybsp.logp.schedule import NAMES, Schedule
 
@@ -988,7 +988,7 @@ def test_what_a_step_has_brought_is_not_kept_when_it_is_over() -> None:
     """All payloads that ever were under way are in its events."""
     engine = Engine(LogPMachine(2, L=8, o=2, G=3), Schedule())
 
-    def program(proc: Processor) -> int:
+    def program(proc: SimulatedProcessor) -> int:
         for k in range(50):
             proc.send(1 - proc.pid, k)
             proc.recv()
