@@ -100,7 +100,7 @@ def broadcast_items(bsp: BSP, items: Any, root: int = 0) -> Supersteps[Any]:
 
     call = Call(bsp, "broadcast_items", root=root)
     choice = partial(_choice, bsp.machine)
-    return (yield from dissemination.run(call, items, root, choice, {"2d": run}))
+    return (yield from dissemination.run(call, items, root, choice, {"2d": run}, argument="items"))
 
 
 def _choice(machine: Machine, words: int, _: bool) -> tuple[str, int]:

@@ -85,7 +85,7 @@ class Copy:
         self._scale = envelope.nbytes if envelope.how == TREES else 8
 
     @classmethod
-    def opened(cls, name: str, value: Any, choose: Choice) -> Copy:
+    def opened(cls, name: str, value: Any, choose: Choice, argument: str) -> Copy:
         """The root's: a number, or bytes; with it goes the choice of an algorithm."""
         if is_number(value):
             return cls(Envelope(*choose(1, False), 8, "number"), value)
@@ -94,7 +94,7 @@ class Copy:
             data = _bytes_of(np.ascontiguousarray(value))  # copies only where the array is not contiguous
             descriptor = _array_descriptor(value)
         else:
-            data = np.frombuffer(packed(value, name), np.uint8)
+            data = np.frombuffer(packed(value, name, argument), np.uint8)
             descriptor = "object"
         return cls(Envelope(*choose(-(-data.size // 8), True), data.size, descriptor), data)
 
@@ -161,17 +161,19 @@ def run(
     algorithms: Mapping[str, Carry],
     like: Any = None,
     out: Any = None,
+    argument: str = "value",
 ) -> Supersteps[Any]:
     """Broadcast a value by the algorithm that the root chooses, or all do where they know what the value is like.
 
-    Where another processor gives an array `out` of the value's dtype and shape, the value is made in it.
+    Where another processor gives an array `out` of the value's dtype and shape, the value is made in it. The root's
+    argument has that name.
     """
     p, pid = call.bsp.p, call.bsp.pid
     if like is not None and pid != root:
         copy = Copy.expected(like, choose, out)
     elif pid == root:
         value = own_argument(value)
-        copy = Copy.opened(call.name, value, choose)
+        copy = Copy.opened(call.name, value, choose, argument)
     else:
         call.follows()
         copy = yield from _first_received(

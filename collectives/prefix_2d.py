@@ -208,7 +208,9 @@ def run(call: Call, column: Any, op: Operator, degree: int, words: float, order:
         for dest, _, _ in scheme[0].sends(bsp.pid):
             call.send(dest, b"")
         yield from call.sync(sources(scheme[0].receives(bsp.pid)))
-        return column.copy()
+        # A ufunc may make another dtype, which behind the first processor all columns have.
+        made = bsp.pid > 0 and isinstance(op, np.ufunc)
+        return call.own(lambda: op(column, column), "op") if made else column.copy()
     if k >= bsp.p:
         return (yield from _case_1(call, scheme, column, op, words, order))
     return (yield from _case_2(call, scheme, column, op, words))

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..agreement import PLAINLY
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..errors import UsageError
@@ -310,7 +311,7 @@ def _small_numbers(bsp: BSP, key: float) -> Any:
         way, p = choose(bsp.machine, 1, Widths(8, None, 0), True, True), bsp.p
         if not _all_to_all(way, p):
             return NOT_SMALL
-        exchange = new_exchange(bsp, "sort", _agreed(f"one {kind.__name__}"), plan_allgather(p))
+        exchange = new_exchange(bsp, "sort", {**_agreed(f"one {kind.__name__}"), **SHORT_WAY}, plan_allgather(p))
         found = remember(bsp, remembered, (exchange, _merging(way, p, p)))
     exchange, flops = found
     keys = exchange(key)
@@ -333,7 +334,7 @@ def _small_blocks(bsp: BSP, keys: NDArray[Any]) -> Any:
         agreed, longest = _agreed(f"array of {dtype}"), short(machine, dtype.itemsize)
         if longest < 0:
             return NOT_SMALL
-        exchange = new_exchange(bsp, "sort", agreed, plan_allgather(p))
+        exchange = new_exchange(bsp, "sort", {**agreed, **SHORT_WAY}, plan_allgather(p))
         found = remember(bsp, remembered, (agreed, longest, exchange))
     agreed, longest, exchange = found
     # 1. As in `run`: a short block goes to all, of another one its size.
@@ -373,6 +374,10 @@ def _all_to_all(way: Way, p: int) -> bool:
 def _merging(way: Way, p: int, n: int) -> int:
     """Comparisons in merging the blocks, of n keys in all, that have come to all."""
     return n * tree.height(p, 2) if way.algorithm == "allgather" else n // 2
+
+
+# What is shown are bare keys, and what is sent are rows: who starts a sort where others call it is told so.
+SHORT_WAY = {PLAINLY: "yes"}
 
 
 def _agreed(keys: str) -> dict[str, Any]:

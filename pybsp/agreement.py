@@ -93,6 +93,9 @@ def mismatch(exchange: Callable[..., Arrival], kinds: Sequence[int], position: s
     return error
 
 
+PLAINLY = "plainly"  # among the arguments of a call: it is no started one, as whose it goes another way
+
+
 class Called(NamedTuple):
     """A call of a function with a stream of its own (rides.py), as processors compare it: the number counts calls.
 
@@ -106,7 +109,8 @@ class Called(NamedTuple):
 
     def described(self) -> str:
         """In words."""
-        return f"{self.name}({', '.join(f'{name}={value}' for name, value in self.arguments.items())}){self.place}"
+        given = [f"{name}={value}" for name, value in self.arguments.items() if name != PLAINLY]
+        return f"{self.name}({', '.join(given)}){self.place}"
 
     @property
     def place(self) -> str:
@@ -166,6 +170,12 @@ def _difference_of(members: tuple[int, ...], called: Calls, found: int) -> str:
                 f"{mine.described()})"
             )
         argument = next(a for a in mine.arguments | theirs.arguments if mine[2].get(a) != theirs[2].get(a))
+        if argument == PLAINLY:
+            calls, starts = (here, other) if PLAINLY in mine.arguments else (other, here)
+            return (
+                f"{mine.name}: processor {starts} started it ({mine.name}.start) where processor {calls} called it; "
+                "all processors start it, or all call it"
+            )
         whom = "all processors" + mine.place.replace(" on", " of", 1)
         return (
             f"{mine.name}: argument {argument}: expected the same on {whom}, got {mine.arguments.get(argument)} on "

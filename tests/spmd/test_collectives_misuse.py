@@ -534,3 +534,29 @@ def test_an_argument_that_is_missing_is_of_the_primitive(spmd: Spmd, name: str) 
 
     for text in spmd(main):
         assert text == f"{name}() missing 1 required positional argument: 'op'"
+
+
+@pytest.mark.parametrize("odd", [0, -1])
+@pytest.mark.parametrize("keys", ["number", "block"])
+def test_a_sort_that_is_started_where_others_call_it_is_that_or_an_error_that_says_so(
+    spmd: Spmd, keys: str, odd: int
+) -> None:
+    """Where nothing is shown both ways are the same messages, and it may go on."""
+    own: Any = {"number": lambda pid: -float(pid), "block": lambda pid: np.arange(3.0) - pid}[keys]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        if bsp.pid == odd % bsp.p:
+            return collectives.sort.start(bsp, own(bsp.pid)).finish()
+        return collectives.sort(bsp, own(bsp.pid))
+
+    errors = spmd.errors(main)
+    if any(errors):
+        where = f"processor {odd % spmd.p} started it (sort.start) where processor "
+        assert all(where in str(error) for error in errors)
+
+
+def test_items_that_cannot_be_pickled_are_the_argument_items(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        collectives.broadcast_items(bsp, (one for one in [1]))
+
+    assert "broadcast_items: argument items: expected something that can be pickled" in str(spmd.errors(main)[0])

@@ -222,3 +222,12 @@ def test_an_algorithm_that_does_not_fit(spmd: Spmd) -> None:
         (3, np.add, "2d", 'argument algorithm: "2d" cuts values'),
     ):
         assert all(said in str(error) for error in spmd.errors(main, value, op, algorithm))
+
+
+@pytest.mark.parametrize("shape", [(0,), (4, 0), (4, 1)])
+def test_columns_without_elements_have_the_dtype_that_others_have(spmd: Spmd, shape: tuple[int, ...]) -> None:
+    def main(bsp: pybsp.BSP) -> tuple[Any, Any]:
+        found = prefix_2d(bsp, np.zeros(shape, np.uint16), np.logical_or)
+        return found.dtype.char, found.shape
+
+    assert spmd(main) == [("?" if pid else "H", shape) for pid in range(spmd.p)]
