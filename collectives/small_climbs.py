@@ -117,16 +117,11 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
     quick = QUICK.get(op) if isinstance(op, np.ufunc) else None
     float64, int64 = np.float64, np.int64
     # Whose numbers come, how many of them lie before this processor's, the counts, and what reads and writes others.
-    scheme = [
-        (
-            dests,
-            tuple(sources),
-            sum(source < pid for source in sources),
-            counts,
-            ShownValues.of_words(shown, dests, sources),
-        )
-        for dests, sources, _, counts in call.scheme(pid) or shown.idle
-    ]
+    scheme = []
+    for dests, sources, _, counts in call.scheme(pid) or shown.idle:
+        records = ShownValues.of_words(shown, dests, sources)
+        before = sum(source < pid for source in sources)
+        scheme.append((dests, tuple(sources), before, counts, records, records.read_all))
     traced = shown.traced
     hears = any(sources for _, sources, *_ in scheme)
 
@@ -159,21 +154,21 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
         sign = begin(name, agreed, base)
         if sign < 0:
             return NOT_SMALL
-        for dests, sources, place, counts, records in scheme:
+        for dests, sources, place, counts, records, read_all in scheme:
             if traced:
                 shown.trace(name, dests, words)
             kind = type(value)
             if kind is int64 and quick is not None:  # which makes one of two ints
                 value, kind = int(value), int
             if kind is float or kind is float64 or not dests or (kind is int and -INT_END <= value < INT_END):
-                came = show_record(name, label, sign, counts, value if dests else None, sources, records.read_all)
+                came = show_record(name, label, sign, counts, value if dests else None, sources, read_all)
                 if came is NOT_SHOWN:
                     came = records.swap(name, sign)
             else:
                 at = shown.places[shown.parity()]
                 if not show(shown, at, sign, value):
                     came = records.trade(name, label, sign, value)
-                elif (came := shown.hear(name, label, sign, at, records.read_all)) is NOT_SHOWN:
+                elif (came := shown.hear(name, label, sign, at, read_all)) is NOT_SHOWN:
                     came = records.swap(name, sign)
             sign += OF_SUPERSTEP
             if came:
@@ -183,10 +178,10 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
 
     if len(scheme) != 1 or traced or quick is None:
         return climb
-    ((dests, sources, place, counts, records),) = scheme
+    ((dests, sources, place, counts, records, read_all),) = scheme
     if len(sources) != 1:
         return climb
-    read_all, swap = records.read_all, records.swap
+    swap = records.swap
 
     def climb_of_two(value: Any, _: Array | None = None) -> Any:
         # `climb` in fewer steps, of two processors' floats: most calls are these.
