@@ -120,7 +120,8 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, or
             processors.
 
     Returns:
-        An array of the column's shape, or a list: item i is that of processor 0 op ... op that of this processor.
+        An array of the column's shape, or a list: item i is that of processor 0 op ... op that of this processor. Of a
+        column without elements a copy, as op makes nothing of it.
 
     Raises:
         UsageError: degree, order, op's name, or dtype and shape differ or are out of range; op raised.
@@ -208,9 +209,7 @@ def run(call: Call, column: Any, op: Operator, degree: int, words: float, order:
         for dest, _, _ in scheme[0].sends(bsp.pid):
             call.send(dest, b"")
         yield from call.sync(sources(scheme[0].receives(bsp.pid)))
-        # A ufunc may make another dtype, which behind the first processor all columns have.
-        made = bsp.pid > 0 and isinstance(op, np.ufunc)
-        return call.own(lambda: op(column, column), "op") if made else column.copy()
+        return column.copy()
     if k >= bsp.p:
         return (yield from _case_1(call, scheme, column, op, words, order))
     return (yield from _case_2(call, scheme, column, op, words))

@@ -117,11 +117,17 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
     quick = QUICK.get(op) if isinstance(op, np.ufunc) else None
     float64, int64 = np.float64, np.int64
     # Whose numbers come, how many of them lie before this processor's, the counts, and what reads and writes others.
-    scheme = []
-    for dests, sources, _, counts in call.scheme(pid) or shown.idle:
-        records = ShownValues.of_words(shown, dests, sources)
-        before = sum(source < pid for source in sources)
-        scheme.append((dests, tuple(sources), before, counts, records, records.read_all))
+    schemes = [
+        (
+            dests,
+            tuple(sources),
+            sum(source < pid for source in sources),
+            counts,
+            ShownValues.of_words(shown, dests, sources),
+        )
+        for dests, sources, _, counts in call.scheme(pid) or shown.idle
+    ]
+    scheme = [(*one, one[-1].read_all) for one in schemes]
     traced = shown.traced
     hears = any(sources for _, sources, *_ in scheme)
 

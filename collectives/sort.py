@@ -22,11 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..agreement import PLAINLY
 from ..bsp import BSP
 from ..cost import Cost, Machine, Superstep
 from ..errors import UsageError
-from ..rides import Supersteps
+from ..rides import PLAINLY, Supersteps
 from ..short_records import INT_END
 from . import tree
 from .algorithms import named

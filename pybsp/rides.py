@@ -17,6 +17,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
 
+from .agreement import PLAINLY as PLAINLY
 from .agreement import Called
 from .chunk import Counted
 from .errors import TicketError, UsageError, describe
