@@ -103,6 +103,9 @@ def primitive(
         steps: Callable[Concatenate[BSP, Arguments], Supersteps[Result]],
     ) -> Primitive[Arguments, Result, CostArguments, PlanArguments]:
         name = steps.__name__
+        for short in (small, riding):
+            if short is not None:
+                short.__qualname__ = name  # of which Python speaks where an argument is missing
 
         @wraps(steps)
         def collective(bsp: Processors, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:

@@ -64,7 +64,6 @@ def starts(name: str, prepare: Prepare) -> Callable[..., Ride[Any] | None]:
                 return rider(value, None)
         return start(bsp, name, value, op, order, degree, prepare, out=out)
 
-    riding.__qualname__ = name  # of which Python speaks where an argument is missing
     return riding
 
 

@@ -11,6 +11,7 @@ function that rides, bit for bit, and so are the ledger's rows.
 from __future__ import annotations
 
 import operator
+import pickle
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
@@ -21,6 +22,7 @@ import numpy as np
 
 from ..bsp import BSP
 from ..chunk import pack_counts
+from ..errors import UsageError
 from ..group_shown import GroupShown
 from ..rides import OF_SUPERSTEP
 from ..short_records import HEAD, INT_END, NUMBERS
@@ -47,7 +49,7 @@ from .primitive import (
     remember,
     unpacked,
 )
-from .record_layouts import AN_ARRAY, Array, show
+from .record_layouts import AN_ARRAY, Array, read, show
 from .shown_values import ShownValues
 
 LEAST = sys.float_info.min  # of floats with all their bits
@@ -127,9 +129,25 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
         )
         for dests, sources, _, counts in call.scheme(pid) or shown.idle
     ]
-    scheme = [(*one, one[-1].read_all) for one in schemes]
+    # A group's record is written over once its call ends, so what is in it is read before: here, and by nobody else.
+    on_group = shown.on_group
+    scheme = [(*one, None if on_group else one[-1].read_all) for one in schemes]
     traced = shown.traced
     hears = any(sources for _, sources, *_ in scheme)
+
+    def arrived(sources: Sequence[int]) -> list[Any]:
+        at = shown.places[1 - shown.parity()]
+        return [read(shown.parts[source], at) for source in sources]
+
+    def without_room(records: ShownValues, sign: int, value: Any) -> list[Any]:
+        if on_group:  # whose members do not know of it, and of others' groups nobody does
+            raise UsageError(
+                f"{name}: argument value: expected a number of at most {shown.most - HEAD.size} bytes on a group, got "
+                f"one of {len(pickle.dumps(value, 5))}; {name}.start takes longer ones"
+            )
+        if traced:
+            shown.trace(name, [], 0)  # what is sent is counted as it goes
+        return records.trade(name, label, sign, value)
 
     def combined(value: Any, came: list[Any], sources: Sequence[int], place: int) -> Any:
         if len(came) == 1:  # as most often
@@ -161,21 +179,27 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
         if sign < 0:
             return NOT_SMALL
         for dests, sources, place, counts, records, read_all in scheme:
-            if traced:
-                shown.trace(name, dests, words)
             kind = type(value)
             if kind is int64 and quick is not None:  # which makes one of two ints
                 value, kind = int(value), int
             if kind is float or kind is float64 or not dests or (kind is int and -INT_END <= value < INT_END):
+                if traced:
+                    shown.trace(name, dests, words)
                 came = show_record(name, label, sign, counts, value if dests else None, sources, read_all)
-                if came is NOT_SHOWN:
-                    came = records.swap(name, sign)
+            elif not show(shown, at := shown.places[shown.parity()], sign, value):
+                came = without_room(records, sign, value)
             else:
-                at = shown.places[shown.parity()]
-                if not show(shown, at, sign, value):
-                    came = records.trade(name, label, sign, value)
-                elif (came := shown.hear(name, label, sign, at, read_all)) is NOT_SHOWN:
-                    came = records.swap(name, sign)
+                if traced:
+                    shown.trace(name, dests, words)
+                came = None
+                if read_all is None:
+                    shown.sync(name, label, sign, at, counts)
+                else:
+                    came = shown.hear(name, label, sign, at, read_all)
+            if came is NOT_SHOWN:
+                came = records.swap(name, sign)
+            elif came is None:
+                came = arrived(sources)
             sign += OF_SUPERSTEP
             if came:
                 value = combined(value, came, sources, place)
@@ -187,7 +211,6 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
     ((dests, sources, place, counts, records, read_all),) = scheme
     if len(sources) != 1:
         return climb
-    swap = records.swap
 
     def climb_of_two(value: Any, _: Array | None = None) -> Any:
         # `climb` in fewer steps, of two processors' floats: most calls are these.
@@ -199,7 +222,9 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
             return NOT_SMALL
         came = show_record(name, label, sign, counts, value if dests else None, sources, read_all)
         if came is NOT_SHOWN:
-            came = swap(name, sign)
+            came = records.swap(name, sign)
+        elif came is None:
+            came = arrived(sources)
         other = came[0]
         if isinstance(other, float):
             own = value
@@ -367,7 +392,6 @@ def climbs(name: str, prepare: Prepare) -> Callable[..., Any]:
                 return result.copy() if result is value and kind is np.ndarray else result
         return climb(bsp, name, value, op, order, degree, prepare, out=out)
 
-    small.__qualname__ = name  # of which Python speaks where an argument is missing
     return small
 
 

@@ -76,6 +76,8 @@ class BSP:
 
         def __getattr__(self, name: str) -> Any:
             """Say what there is instead of a name that there is not."""
+            if hasattr(type(self), name):  # a property, which has raised such an error, and Python forgets it
+                raise AttributeError(f"bsp.{name}: what it is made from lacks an attribute", name=name, obj=self)
             hint = instead_of(name)
             raise AttributeError(f"bsp.{name}: there is none{hint and '; '}{hint}", name=name, obj=self)
 

@@ -2,34 +2,61 @@
 
 from __future__ import annotations
 
-_CALLED = {  # of mpi4py, in small letters, and of collectives: the collective
-    "allgather": "allgather",
+_COLLECTIVES = [
+    "allgather",
+    "allgather_blocks",
+    "allreduce",
+    "argmax",
+    "argmin",
+    "argsort",
+    "balanced_sort",
+    "bitonic_sort",
+    "broadcast",
+    "broadcast_items",
+    "duplicate",
+    "exclusive_prefix",
+    "gather",
+    "gather_blocks",
+    "group_by",
+    "histogram",
+    "prefix",
+    "prefix_2d",
+    "random_permutation",
+    "redistribute",
+    "reduce",
+    "reduce_scatter",
+    "sample_sort",
+    "scatter",
+    "scatter_blocks",
+    "segmented_prefix",
+    "sort",
+    "top_k",
+    "total_exchange",
+    "total_exchange_blocks",
+    "unique",
+]
+_CALLED = {  # of mpi4py, in small letters: the collective
+    **{name: name for name in _COLLECTIVES},
     "allgatherv": "allgather_blocks",
-    "allreduce": "allreduce",
     "alltoall": "total_exchange",
     "alltoallv": "total_exchange_blocks",
     "bcast": "broadcast",
-    "broadcast": "broadcast",
     "exscan": "exclusive_prefix",
-    "gather": "gather",
     "gatherv": "gather_blocks",
-    "prefix": "prefix",
-    "reduce": "reduce",
     "scan": "prefix",
-    "scatter": "scatter",
     "scatterv": "scatter_blocks",
-    "sort": "sort",
-    "total_exchange": "total_exchange",
 }
 _OTHERS = {
+    "Send": "bsp.send sends, and bsp.sync() brings it",
     "barrier": "bsp.sync() ends the superstep on all processors",
     "get_rank": "bsp.pid is the number of this processor",
     "get_size": "bsp.p is the number of processors",
     "irecv": "bsp.inbox has what was sent in the superstep before",
-    "isend": "bsp.send sends at once, and bsp.sync() brings it",
+    "isend": "bsp.send sends, and bsp.sync() brings it",
     "nprocs": "bsp.p is the number of processors",
     "rank": "bsp.pid is the number of this processor",
     "recv": "bsp.inbox has what was sent in the superstep before",
+    "sendrecv": "bsp.send sends, bsp.sync() brings it, and bsp.inbox has what came",
     "size": "bsp.p is the number of processors",
     "values": "values are those of a queue: queue = bsp.queue()",
 }
@@ -40,4 +67,4 @@ def instead_of(name: str) -> str:
     small = name.lower()
     if small in _CALLED:
         return f"call collectives.{_CALLED[small]}(bsp, ...), after `from pybsp import collectives`"
-    return _OTHERS.get(small, "")
+    return _OTHERS.get(name, _OTHERS.get(small, ""))

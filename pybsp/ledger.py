@@ -43,9 +43,13 @@ class Checkpoint(NamedTuple):
     seconds: float
 
 
-def _named(words: Mapping[str, int]) -> Mapping[str, int]:
-    """What rode, of what a log has: without indices. As a rule that is all, and no copy is made."""
-    return {name: count for name, count in words.items() if name != INDICES} if INDICES in words else words
+def _named(riding: Mapping[int, Mapping[str, int]]) -> dict[int, Mapping[str, int]]:
+    """What rode, of what a log has: without indices, and copied. Rows that share it there do so here."""
+    copies: dict[int, Mapping[str, int]] = {}
+    for words in riding.values():
+        if id(words) not in copies:
+            copies[id(words)] = {name: count for name, count in words.items() if name != INDICES}
+    return {number: copies[id(words)] for number, words in riding.items() if copies[id(words)]}
 
 
 def overlaps(machine: BSPMachine | EBSPMachine) -> bool:
@@ -135,8 +139,7 @@ class Ledger(Records):
         # What parts have done since the last superstep is of the next one, which has no record yet.
         self.parts = {number: one for number, one in parts.items() if number < log.combined}
         self.index_bytes = {number: words[INDICES] for number, words in log.riding.items() if INDICES in words}
-        named = {number: _named(words) for number, words in log.riding.items()}
-        self.riding: Mapping[int, Mapping[str, int]] = {number: words for number, words in named.items() if words}
+        self.riding: Mapping[int, Mapping[str, int]] = _named(log.riding)
         self.kinds: Mapping[int, Mapping[str, float]] = {number: dict(flops) for number, flops in log.kinds.items()}
         self.virtual = virtual
         self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows

@@ -326,16 +326,20 @@ class Pattern(Participant):
         if self._ticket is None or not self.array.whole():
             return None
         items, stream = self.array.local.reshape(-1), self.stream
+        mine = None
         for asker, places, size, words in self._serves:
             if asker == self._own:
-                data = self._pool.take(size)
-                take(items, places, data.view(self._dtype))
-                own[stream] = new_tuple(Section, (None, words, 1, data))
+                mine = places, size, words  # gathered once it is known that the others' parts are short
                 continue
             if not 0 < size <= PLAIN_MOST or asker in texts:
                 return None
             found = items[places].copy() if isinstance(places, slice) else items.take(places, mode="clip")
             texts[asker] = plain_text(stream, None, words, 1, 1, (found,))
+        if mine is not None:
+            places, size, words = mine
+            data = self._pool.take(size)
+            take(items, places, data.view(self._dtype))
+            own[stream] = new_tuple(Section, (None, words, 1, data))
         return 0, BY_PATTERN if self._serves else 0
 
     def _lay_puts(self, texts: Texts, own: Parcel) -> tuple[int, int] | None:

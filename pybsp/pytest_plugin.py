@@ -641,25 +641,36 @@ def _counting(endings: Sequence[_Ending | None]) -> int | None:
 def _of_the_test(item: pytest.Item, error: BaseException) -> BaseException:
     """The error, whose traceback begins in the test; of pybsp's own errors it ends there too, where it was called.
 
-    With `pytest --full-trace` it stays whole.
+    So do those of what has caused it. With `pytest --full-trace` all stay whole.
     """
+    seen: set[int] = set()
+    causes: list[BaseException | None] = [] if item.config.getoption("fulltrace") else [error]
+    while causes:
+        one = causes.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            causes += [one.__cause__, one.__context__]
+            _shorten(one)
+    return error
+
+
+def _shorten(error: BaseException) -> None:
+    """Take pybsp's own frames off a traceback, as `_of_the_test` has it."""
     from .errors import BSPError
 
-    if item.config.getoption("fulltrace"):
-        return error
     frames, trace = [], error.__traceback__
     while trace is not None:
         frames.append(trace)
         trace = trace.tb_next
     own = [one.tb_frame.f_code.co_filename.startswith(_PACKAGE) for one in frames]
     if all(own) and not isinstance(error, BSPError):
-        return error
+        return
     begin = own.index(False) if False in own else len(own)
-    kept = None
+    rest = None
     for one, of_pybsp in reversed([*zip(frames[begin:], own[begin:], strict=True)]):
         if not (of_pybsp and isinstance(error, BSPError)):
-            kept = TracebackType(kept, one.tb_frame, one.tb_lasti, one.tb_lineno)
-    return error.with_traceback(kept)
+            rest = TracebackType(rest, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    error.__traceback__ = rest
 
 
 def _judge(item: pytest.Item, ended: Sequence[Ended]) -> None:

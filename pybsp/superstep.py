@@ -1025,7 +1025,10 @@ class SuperstepEngine:
 
         A queue's values are an array, of which numpy says that it is empty, and no more.
         """
-        nothing_there = isinstance(error, ValueError) and any(word in str(error) for word in _OF_NOTHING)
+        text = ""
+        with suppress(Exception):  # of the program's own exception
+            text = str(error)
+        nothing_there = isinstance(error, ValueError) and any(word in text for word in _OF_NOTHING)
         looked = nothing_there or isinstance(error, (LookupError, StopIteration))
         pending = self.pending() if looked and not isinstance(error, BSPError) else ""
         return (

@@ -17,6 +17,8 @@ from pybsp.instead import _CALLED, instead_of
         ("Allreduce", "; call collectives.allreduce(bsp, ...), after `from pybsp import collectives`"),
         ("Alltoallv", "; call collectives.total_exchange_blocks(bsp, ...), after `from pybsp import collectives`"),
         ("recv", "; bsp.inbox has what was sent in the superstep before"),
+        ("Send", "; bsp.send sends, and bsp.sync() brings it"),
+        ("sample_sort", "; call collectives.sample_sort(bsp, ...), after `from pybsp import collectives`"),
         ("something", ""),
     ],
 )
@@ -29,6 +31,16 @@ def test_a_name_that_there_is_not_is_an_error_that_says_what_there_is(name: str,
         return str(caught.value)
 
     assert pybsp.simulate(main, p=1).results == [f"bsp.{name}: there is none{hint}"]
+
+
+def test_a_property_that_lacks_something_is_no_name_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pybsp.BSP, "pending", property(lambda bsp: bsp.pid.nothing))
+
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.pending  # noqa: B018
+
+    with pytest.raises(AttributeError, match=r"bsp\.pending: what it is made from lacks an attribute"):
+        pybsp.simulate(main, p=1)
 
 
 def test_every_collective_that_is_named_instead_is_one() -> None:

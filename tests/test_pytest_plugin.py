@@ -321,7 +321,7 @@ def test_a_traceback_is_of_the_test_alone_unless_all_of_it_is_asked_for(way: str
         if way == "ranks":
             ended = [run([*ON_RANKS, *options, str(path)])]
         text = "".join(one.out for one in ended)
-        of_pybsp = re.findall(r"^\S*\bpybsp/\w+\.py:\d+: .*", text, re.MULTILINE)
+        of_pybsp = re.findall(r"^\S*\bpybsp/[\w/]+\.py:\d+: .*", text, re.MULTILINE)
         assert bool(of_pybsp) == whole, of_pybsp[:5]
         for line in re.findall(r"^ *(.*?)  # fails$", FAILING, re.MULTILINE):
             assert line in text, line

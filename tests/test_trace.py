@@ -212,6 +212,8 @@ def test_words_of_collectives_and_gets_on_ranks_are_all_there_from_each_to_each(
                 collectives.allgather(bsp, bsp.pid)
                 with bsp.label("rows"):
                     collectives.allreduce(grid.row, 1.0, np.add)
+                with bsp.label("long"):
+                    collectives.allreduce(bsp, 1 << 1_200_000, max, degree=4)
             ticket = x.get((bsp.pid + 1) % bsp.p, slice(0, 7))
             with bsp.superstep("get"):
                 pass

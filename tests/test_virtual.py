@@ -118,6 +118,20 @@ def test_an_error_about_nothing_after_a_forgotten_sync_says_what_is_pending(p: i
         assert "".join(notes).endswith(hint) == (send and about_nothing)
 
 
+class SpeechlessError(ValueError):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def test_an_error_that_cannot_say_what_it_is_is_raised_as_it_is() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.send(0, 1)
+        raise SpeechlessError
+
+    with pytest.raises(SpeechlessError):
+        pybsp.simulate(main, p=2)
+
+
 def test_two_simulations_are_equal_in_results_ledger_and_time() -> None:
     def main(bsp: pybsp.BSP) -> Any:
         random = np.random.default_rng(bsp.pid)

@@ -367,8 +367,8 @@ def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tup
 PLAIN, NOTED = 2, 3
 PLAIN_HEADER = 6 * WORD
 PLAIN_MOST = 1 << 16  # bytes of content
-LAID_MOST = 1 << 16  # bytes of all that a processor sends so, where that is for several,
-ITEMS = 256  # at most
+LAID_MOST = 1 << 16  # bytes of all that a processor sends so, where that is for several, or has notes
+ITEMS = 256  # processors, at most, that one sends so to
 _plain_header = Struct("6q").pack
 _plain_words = Struct("6q").unpack_from
 NOTED_HEADER = 3 * WORD

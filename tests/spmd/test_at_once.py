@@ -293,8 +293,8 @@ def test_a_number_or_a_description_that_has_no_room_on_a_board_is_sent(spmd: Spm
             found = call(bsp, *arguments)
             bsp.sync()  # has the work after the last superstep
             rows = bsp.ledger[before:]
-            kept = found.tobytes() if isinstance(found, np.ndarray) else found
-            return kept, [(r.label, r.h_out, r.h_in, r.messages, r.M, r.work) for r in rows]
+            bits = found.tobytes() if isinstance(found, np.ndarray) else found
+            return bits, [(r.label, r.h_out, r.h_in, r.messages, r.M, r.work) for r in rows]
 
         primitive, *arguments = WITHOUT_ROOM[name](bsp)
         riding = once(lambda *given: primitive.start(*given).finish())

@@ -573,3 +573,42 @@ def test_nothing_rides_where_groups_call_several_primitives(spmd: Spmd) -> None:
         return bsp.ledger.riding
 
     assert spmd(main) == [{}] * spmd.p
+
+
+def test_what_a_group_combines_is_work_before_it_waits_for_other_groups(spmd: Spmd) -> None:
+    """So the seconds of an op, and its flop, are in the superstep after the values came, on all media."""
+    cut = min(2, spmd.p)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        first = bsp.pid < cut
+        group = bsp.group(range(cut) if first else range(cut, bsp.p))
+        before = len(bsp.ledger)
+        if first:
+            value = collectives.allreduce(group, 5.0, np.add)
+        else:
+            value = collectives.broadcast(group, 3.0 if group.pid == 0 else None, degree=2)
+        bsp.sync()
+        return float(value), [(record.work, record.h) for record in bsp.ledger[before:]]
+
+    found = spmd(main)
+    assert [value for value, _ in found] == [5.0 * cut] * cut + [3.0] * (spmd.p - cut)
+    works = [work for work, _ in found[0][1]]
+    # One superstep of the sum; where there are more, it is over, and its flop are the next one's.
+    assert works == ([0.0] if cut == 1 else [0.0, 1.0] + [0.0] * (len(works) - 2)), works
+    assert all(rows == found[0][1] for _, rows in found)
+
+
+def test_a_number_that_has_no_room_on_a_board_goes_on_a_group_or_is_refused_with_a_way_out(spmd: Spmd) -> None:
+    long = 1 << 1_200_000
+
+    def main(bsp: pybsp.BSP) -> Any:
+        group = bsp.group(range(bsp.pid % 2, bsp.p, 2))
+        started = collectives.allreduce.start(group, long, operator.add).finish()
+        return started == group.p * long, collectives.allreduce(group, long, operator.add) == group.p * long
+
+    errors = spmd.errors(main)
+    if any(errors):  # on ranks of one node
+        texts = [str(error) for error in errors if isinstance(error, pybsp.UsageError)]
+        assert texts
+        assert all("expected a number of at most 131056 bytes on a group" in text for text in texts), texts
+        assert all("allreduce.start takes longer ones" in text for text in texts)
