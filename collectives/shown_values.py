@@ -186,8 +186,7 @@ class ShownValues:
         else:
             words = self.write(at, sign, payloads[0], self.most)[0] * number
         if words < 0.0:
-            sends = list(zip(self._dests, payloads if self._table else payloads * number, strict=True))
-            return shown.trade(name, label, sign, at, sends, self._sources, self.read)
+            return self.trade(name, label, sign, payloads if self._table else payloads * number)
         self.words = words
         if not self._table and type(payloads[0]) is np.ndarray:
             self._see(payloads[0])
@@ -197,10 +196,10 @@ class ShownValues:
         came: list[Any] = found
         return came
 
-    def trade(self, name: str, label: float, sign: int, payload: Any) -> list[Any]:
-        """`show`, where the value has no room in a record, as the caller knows, and is sent."""
+    def trade(self, name: str, label: float, sign: int, payloads: list[Any]) -> list[Any]:
+        """`show` of what has no room in a record, and is sent: a value for each destination."""
         at = self._shown.places[self._shown.parity()]
-        sends = [(dest, payload) for dest in self._dests]
+        sends = list(zip(self._dests, payloads, strict=True))
         return self._shown.trade(name, label, sign, at, sends, self._sources, self.read)
 
     def swap(self, name: str, sign: int) -> list[Any]:

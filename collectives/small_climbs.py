@@ -139,7 +139,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
         at = shown.places[1 - shown.parity()]
         return [read(shown.parts[source], at) for source in sources]
 
-    def without_room(records: ShownValues, sign: int, value: Any) -> list[Any]:
+    def without_room(records: ShownValues, dests: list[int], sign: int, value: Any) -> list[Any]:
         if on_group:  # whose members do not know of it, and of others' groups nobody does
             raise UsageError(
                 f"{name}: argument value: expected a number of at most {shown.most - HEAD.size} bytes on a group, got "
@@ -147,7 +147,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
             )
         if traced:
             shown.trace(name, [], 0)  # what is sent is counted as it goes
-        return records.trade(name, label, sign, value)
+        return records.trade(name, label, sign, [value] * len(dests))
 
     def combined(value: Any, came: list[Any], sources: Sequence[int], place: int) -> Any:
         if len(came) == 1:  # as most often
@@ -187,7 +187,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
                     shown.trace(name, dests, words)
                 came = show_record(name, label, sign, counts, value if dests else None, sources, read_all)
             elif not show(shown, at := shown.places[shown.parity()], sign, value):
-                came = without_room(records, sign, value)
+                came = without_room(records, dests, sign, value)
             else:
                 if traced:
                     shown.trace(name, dests, words)

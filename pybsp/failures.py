@@ -10,8 +10,10 @@ An exception may refuse attributes: a frozen dataclass does, or a class whose `_
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from greenlet import GreenletExit
@@ -19,6 +21,7 @@ from greenlet import GreenletExit
 from .errors import BSPError, LearnedSyncError, ProcessorError, SyncError, describe
 
 _KEY = "__pybsp_outcome__"
+_PACKAGE = os.path.dirname(__file__) + os.sep
 
 T = TypeVar("T")
 
@@ -114,6 +117,18 @@ class Outcome:
     def silent(self) -> bool:
         """Whether the one that is to print it will not, as its process exits: it has done so already."""
         return self.failure is not None and self.failure.exits
+
+
+def is_ours(trace: TracebackType) -> bool:
+    """Whether that step of a traceback is in pybsp."""
+    return trace.tb_frame.f_code.co_filename.startswith(_PACKAGE)
+
+
+def from_the_program(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback from where the program begins; None where all of it is in pybsp."""
+    while trace is not None and is_ours(trace):
+        trace = trace.tb_next
+    return trace
 
 
 def outcome(error: BaseException) -> Outcome:

@@ -37,8 +37,6 @@ REPORTING = 0.3  # seconds that late ranks get to print where they are, before t
 FOREVER = 1e6  # seconds: a limit that nobody reaches
 MOMENT = 5.0  # seconds after which a test ends a job that has outlasted its limit, and that of who waits for it
 
-_PACKAGE = os.path.dirname(__file__) + os.sep
-
 _started = pytest.StashKey[dict[int, "Ranks"]]()
 _ending = pytest.StashKey["_LastWords"]()
 
@@ -655,22 +653,22 @@ def _of_the_test(item: pytest.Item, error: BaseException) -> BaseException:
 
 
 def _shorten(error: BaseException) -> None:
-    """Take pybsp's own frames off a traceback, as `_of_the_test` has it."""
+    """Take pybsp's own steps off a traceback, as `_of_the_test` has it."""
     from .errors import BSPError
+    from .failures import from_the_program, is_ours
 
-    frames, trace = [], error.__traceback__
-    while trace is not None:
-        frames.append(trace)
-        trace = trace.tb_next
-    own = [one.tb_frame.f_code.co_filename.startswith(_PACKAGE) for one in frames]
-    if all(own) and not isinstance(error, BSPError):
+    trace = from_the_program(error.__traceback__)
+    if not isinstance(error, BSPError):
+        error.with_traceback(trace or error.__traceback__)
         return
-    begin = own.index(False) if False in own else len(own)
-    rest = None
-    for one, of_pybsp in reversed([*zip(frames[begin:], own[begin:], strict=True)]):
-        if not (of_pybsp and isinstance(error, BSPError)):
-            rest = TracebackType(rest, one.tb_frame, one.tb_lasti, one.tb_lineno)
-    error.__traceback__ = rest
+    steps, rest = [], None
+    while trace is not None:
+        steps.append(trace)
+        trace = trace.tb_next
+    for step in reversed(steps):
+        if not is_ours(step):
+            rest = TracebackType(rest, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    error.with_traceback(rest)
 
 
 def _judge(item: pytest.Item, ended: Sequence[Ended]) -> None:

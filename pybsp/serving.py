@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import settings, threads
 from .errors import UsageError
-from .failures import failure_of, outcome, without_outcome
+from .failures import failure_of, from_the_program, outcome, without_outcome
 from .shipping import Line, Parcel, Received, Sender, connect, pickled
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .by_value import Classes
 
 ADDRESS = "PYBSP_RANKS"
-_PACKAGE = os.path.dirname(__file__) + os.sep
 PROGRESS = 0.5  # seconds between two words about where a processor is
 _ABSENT: Final = object()  # an attribute that a module has not
 
@@ -260,10 +259,7 @@ def _importable(name: str) -> bool:
 def _raised(error: BaseException) -> Raised:
     import cloudpickle
 
-    trace = own = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
-        trace = trace.tb_next
-    trace = trace or own  # from where the program begins
+    trace = from_the_program(error.__traceback__) or error.__traceback__
     worded = traceback.TracebackException(type(error), error, trace, lookup_lines=False)
     failure = failure_of(error, 0, "")
     known = failure.primary, outcome(error).expected, failure.summary

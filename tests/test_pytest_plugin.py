@@ -280,7 +280,7 @@ def test_tests_end_alike_on_virtual_processors_and_on_ranks(command: list[str], 
 
 
 FAILING = """
-import pytest
+import dataclasses, pytest
 from hypothesis import given, strategies as st
 from pybsp.collectives import allreduce
 
@@ -293,6 +293,14 @@ def test_finds_the_least(bsp, x):
 def test_asserts(bsp):
     bsp.sync()
     assert bsp.pid < 1  # fails
+
+@dataclasses.dataclass(frozen=True)
+class FrozenError(Exception):
+    number: int
+
+@pytest.mark.bsp(p=2)
+def test_raises_what_refuses_attributes(bsp):
+    raise FrozenError(7)  # fails
 
 @pytest.mark.bsp(p=2)
 def test_sends_to_nobody(bsp):
