@@ -409,10 +409,13 @@ def test_exit_without_python_in_a_run_is_no_good_end(program: Program) -> None:
         import pybsp
         pybsp.run(lambda bsp: bsp.sync() or (os._exit(0) if bsp.pid == 1 else bsp.sync()))
     """)
-    for _ in range(3):
-        ended = ranks(3, path)
+    launcher, *rest = mpiexec(3)
+    # MPICH's forgets to end the others once in some thousand jobs, and always with that option.
+    for options in ([], [], ["-disable-auto-cleanup"]):
+        ended = run([launcher, *options, *rest, *python(path)], LIMIT, PYBSP_GRACE=GRACE)
         assert ended.code != 0
         assert "pybsp: processor 1 called os._exit(0) before the job has ended" in ended.err
+    assert "the process of processor 1 has ended, and the launcher ends no others; ending the job" in ended.err
     assert none_left(path)
 
 
