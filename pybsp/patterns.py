@@ -29,7 +29,7 @@ from .cost import Cost, Machine, Superstep
 from .errors import UsageError, where
 from .outgoing import words_of
 from .participant import Participant, Texts
-from .places import Places, among, as_places, by_group, count_of, distinct, take
+from .places import Places, among, as_places, by_group, count_of, distinct, take, taken
 from .poison import poison
 from .transport import INDICES, PATTERNED, Parcel, Section, new_tuple
 from .transport.memory import NOTHING, BufferPool, Bytes
@@ -333,12 +333,14 @@ class Pattern(Participant):
                 continue
             if not 0 < size <= PLAIN_MOST or asker in texts:
                 return None
-            found = items[places].copy() if isinstance(places, slice) else items.take(places, mode="clip")
-            texts[asker] = plain_text(stream, None, words, 1, 1, (found,))
+            texts[asker] = plain_text(stream, None, words, 1, 1, (taken(items, places),))
         if mine is not None:
             places, size, words = mine
-            data = self._pool.take(size)
-            take(items, places, data.view(self._dtype))
+            if size <= PLAIN_MOST:
+                data = taken(items, places).view(np.uint8)
+            else:
+                data = self._pool.take(size)
+                take(items, places, data.view(self._dtype))
             own[stream] = new_tuple(Section, (None, words, 1, data))
         return 0, BY_PATTERN if self._serves else 0
 

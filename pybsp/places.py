@@ -32,6 +32,11 @@ def count_of(places: Places) -> int:
     return len(range(places.start, places.stop, places.step or 1)) if isinstance(places, slice) else places.size
 
 
+def taken(array: NDArray[Any], places: Places) -> NDArray[Any]:
+    """A copy of what is at these places of an array of one axis; they are not checked."""
+    return array[places].copy() if isinstance(places, slice) else array.take(places, mode="clip")
+
+
 def take(array: NDArray[Any], places: Places, out: NDArray[Any]) -> None:
     """Copy what is at these places of an array of one axis; they are not checked."""
     if isinstance(places, slice):

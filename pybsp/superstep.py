@@ -69,7 +69,7 @@ from .transport import (
 from .transport.delivery import NOT_JOINED
 from .transport.media.near import Near
 from .transport.router import Direct, Router
-from .transport.wire import AREA, ITEMS, LAID_MOST, packed_section, parcels_of
+from .transport.wire import AREA, ITEMS, LAID_MOST, packed_section, parcels_of, sections_alike
 from .transport.wire import source as source_of
 from .ways import AGREED, BY_COLLECTIVE, BY_GET, BY_MAIL, BY_NOTE, BY_PATTERN, BY_PUT, BY_QUEUE, MAKING
 
@@ -446,38 +446,33 @@ class SuperstepEngine:
             self.inbox = self._empty
             reads = bool(self.accesses.there)
             kind = SYNC | FLAG_GETS if reads else SYNC
-            enter = clock()
-            counts = NOTHING
-            sections: Sequence[tuple[int, Section]] = ()
+            log, enter = self.account.log, clock()
+            counts: Counted = NOTHING
+            sections: tuple[tuple[int, Section], ...] = ()
+            got = arrival = None
             if texts or riding:  # what rides is waited for: as a rule something comes
                 exchanged = near.exchange_mail(kind, texts)
                 assert exchanged is not None  # there is room
                 counts, came = exchanged
                 if not isinstance(came, Arrival):
                     sections = came
-                arrival = arrival_of(came, self._noted)
+                    got = None if reads else self._deliver_plain(came, own)
+                if got is None:
+                    arrival = _beside(arrival_of(came, self._noted), self.pid, own)
             else:
-                arrival = self.route(kind, None, _NONE, COUNTS)
-            kinds, notes, parcels, joined = arrival
-            if own:
-                parcels = [*parcels, (self.pid, own)]
-                parcels.sort(key=source_of)
-                # What others have sent to a queue may be one array, which has not what comes from here.
-                joined = {stream: data for stream, data in joined.items() if stream not in own}
-            arrival = new_tuple(Arrival, (kinds, notes, parcels, joined))
-            log, sent = self.account.log, (counts[0], counts[1], items, ways)
-            if kinds is not None:
+                arrival = _beside(self.route(kind, None, _NONE, COUNTS), self.pid, own)
+            sent = counts[0], counts[1], items, ways
+            if arrival is not None and arrival[0] is not None:
                 self._take(arrival, SYNC, _SYNCED, enter - log.left, sent)
             else:
-                # Where this processor reads what others have, so do all others, without a word beside it.
-                read = self._answer(parcels) if reads else NOTHING
-                got = self._deliver(arrival) if parcels else NOTHING
-                if sections and self._noted:  # they count too, beside what was delivered
-                    words = messages = 0
-                    for _, section in sections:
-                        words += section[1]
-                        messages += section[2]
-                    got = words, messages, got[2], 0
+                read = NOTHING
+                if arrival is not None:
+                    # Where this processor reads what others have, so do all others, without a word beside it.
+                    read = self._answer(arrival[2]) if reads else NOTHING
+                    got = self._deliver(arrival) if arrival[2] else NOTHING
+                    if sections and self._noted:  # they count too, beside what was delivered
+                        got = sum(one[1] for _, one in sections), sum(one[2] for _, one in sections), got[2], 0
+                assert got is not None
                 if self.patterns.awaited:
                     self.patterns.complete()
                 if reads:
@@ -864,20 +859,41 @@ class SuperstepEngine:
         Returns:
             None where others have come too; nothing was done then.
         """
-        own, sections = self.pid, []
-        words = messages = others = 0
+        sections = []
         for source, parcel in arrival[2]:
             if len(parcel) > 1 or stream not in parcel:
                 return None
-            section = parcel[stream]
-            sections.append((source, section))
+            sections.append((source, parcel[stream]))
+        return self._deliver_stream(stream, sections, arrival[3].get(stream))
+
+    def _deliver_plain(self, came: tuple[tuple[int, Section], ...], own: Parcel) -> Counted | None:
+        """The same of plain sections, as `Near.exchange_mail` brings them, and what is for this processor itself."""
+        if len(own) > 1 or (found := sections_alike(came)) is None:
+            return None
+        stream, sections = found
+        if own:
+            ((own_stream, section),) = own.items()
+            if sections and own_stream != stream:
+                return None
+            stream = own_stream
+            sections.append((self.pid, section))
+            sections.sort(key=source_of)
+        elif not sections:
+            return NOTHING
+        return self._deliver_stream(stream, sections, None) if stream <= PUTS or stream >= JOINED else None
+
+    def _deliver_stream(self, stream: int, sections: list[tuple[int, Section]], joined: Bytes | None) -> Counted:
+        """Hand over what one stream has brought, by source."""
+        own = self.pid
+        words = messages = others = 0
+        for source, section in sections:
             if source != own:
                 words += section[1]
                 messages += section[2]
                 others += 1
         if stream >= JOINED:
             queue = self.registrations.queues[stream - JOINED]
-            queue.deliver(sections, arrival[3].get(stream))
+            queue.deliver(sections, joined)
             self.participants[queue] = None  # until it is forgotten
             return words, others, messages, 0  # its messages are items
         if stream < 0:  # a pattern's
@@ -1077,6 +1093,16 @@ def arrival_of(came: Arrival | tuple[tuple[int, Section], ...], noted: dict[int,
     if isinstance(came, Arrival):
         return came
     return new_tuple(Arrival, (None, None, parcels_of(came, noted), NOT_JOINED))
+
+
+def _beside(arrival: Arrival, pid: int, own: Parcel) -> Arrival:
+    """An arrival, and what a processor has for itself beside what others have sent."""
+    if not own:
+        return arrival
+    kinds, notes, parcels, joined = arrival
+    # What others have sent to a queue may be one array, which has not what comes from here.
+    joined = {stream: data for stream, data in joined.items() if stream not in own}
+    return new_tuple(Arrival, (kinds, notes, sorted([*parcels, (pid, own)], key=source_of), joined))
 
 
 def _count(parcels: Iterable[tuple[int, Parcel]], pid: int) -> Counted:

@@ -291,6 +291,22 @@ def parcels_of(sections: Iterable[tuple[int, Section]], noted: dict[int, Any] | 
     return arrived
 
 
+def sections_alike(sections: Iterable[tuple[int, Section]]) -> tuple[int, list[tuple[int, Section]]] | None:
+    """The stream and the sections, by source, of plain sections, as the compiled core gathers them, where that is one
+    stream; None where there is another, or something else. Of nothing the stream is 0.
+    """
+    of, alike = 0, list[tuple[int, Section]]()
+    for k, gathered in sections:
+        if gathered[0][0] != PLAIN:
+            return None
+        stream, section = plain_section(gathered[0])
+        if stream != of and alike:
+            return None
+        of = stream
+        alike.append((k, section))
+    return of, alike
+
+
 source = itemgetter(0)  # of what has arrived
 
 
