@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from .trace import Tracer
 
 _NONE: dict[int, Parcel] = {}
+_NOTHING_OWN: Parcel = {}
 _OF_NOTHING = ("empty", "zero-size", "size 0", "not enough values", "(0,")  # in errors about what has no items
 _LABEL = Participant()  # of a superstep with a label of its own, which its end takes off
 _SYNCED = "called bsp.sync()"
@@ -326,7 +327,14 @@ class SuperstepEngine:
                         log.entered = clock()
                         exchanged = near.exchange_mail(SYNC, texts)
                         assert exchanged is not None  # there is room
-                        exchanged = (*exchanged[0][:3], BY_PUT), arrival_of(exchanged[1])
+                        (words, messages, _, _), found = exchanged
+                        sent = words, messages, 0, BY_PUT
+                        if not isinstance(found, Arrival):
+                            got = self._deliver_plain(found, _NOTHING_OWN)
+                            if got is not None:
+                                log.note_own(0.0, log.entered, self.patterns.since() or clock(), sent, got)
+                                return
+                        exchanged = sent, arrival_of(found)
                 if exchanged is not None:
                     sent, came = exchanged
                     if not isinstance(came, Arrival):  # packed mail alone, or nothing: it is noted
