@@ -274,14 +274,19 @@ class Accesses(Participant):
             if not array.whole():
                 raise UsageError(f"array.put: {array.resized()} (on processor {self._own})")
             local = array.local
-            if len(record) == SHORT_PUT:
-                start = record[1]
-                values = np.frombuffer(record[2], local.dtype)
-                local[start : start + values.size] = values
-                continue
-            _, stored, offset, shape = cast("tuple[int, Any, int, tuple[int, ...]]", record)
-            values = np.ndarray(shape, local.dtype, data, offset)
-            local[() if stored is None else restore(stored, data)] = values
+            try:
+                if len(record) == SHORT_PUT:
+                    start = record[1]
+                    values = np.frombuffer(record[2], local.dtype)
+                    local[start : start + values.size] = values
+                    continue
+                _, stored, offset, shape = cast("tuple[int, Any, int, tuple[int, ...]]", record)
+                values = np.ndarray(shape, local.dtype, data, offset)
+                local[() if stored is None else restore(stored, data)] = values
+            except ValueError:
+                if not (locked := array.locked()):
+                    raise
+                raise UsageError(f"array.put: {locked}") from None
 
 
 _by_source_and_call = itemgetter(0, 1)

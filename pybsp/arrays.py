@@ -66,9 +66,22 @@ class Ticket:
             self._value = value
             return False
         if not np.may_share_memory(value, into):
-            into[...] = value
+            try:
+                into[...] = value
+            except ValueError:
+                self.require_writeable()
+                raise
         self._value = into
         return True
+
+    def require_writeable(self) -> None:
+        """Refuse an array for the value that could be written to at the call, and cannot be any more."""
+        if self.into is not None and not self.into.flags.writeable:
+            raise UsageError(
+                f"get: argument into, of the call in {describe(self._called_in, '')}: expected an array that can be "
+                "written to until the sync, got one that is read-only since the call (as a room is that goes out with "
+                "this sync); give it an array of its own"
+            )
 
     @property
     def value(self) -> NDArray[Any]:
@@ -394,6 +407,13 @@ class Array:
             f"{self._shapes[self._superstep.pid]}, with which it was registered, got {self._local.shape}; make another "
             "array instead of resizing it"
         )
+
+    def locked(self) -> str:
+        """That puts cannot be written, where that is so."""
+        return (
+            f"the array made at {self._created}: expected array.local to be writeable, got one whose "
+            f"flags.writeable is False, on processor {self._superstep.pid}; what is put to stays writeable"
+        ) * (not self._local.flags.writeable)
 
     def checked_into(self, operation: str, into: Any, shape: tuple[int, ...]) -> NDArray[Any] | None:
         """An argument into: None, or an array that can be written to, of that shape."""

@@ -254,6 +254,7 @@ class BSP:
                 "bsp.array: argument shape: expected an int or a tuple of ints of at least 0, or a layout, got "
                 f"{shape!r} ({error})"
             ) from None
+        _require_bytes("bsp.array: argument dtype", local.dtype)
         return self._superstep.new_array(local, layout)
 
     @overload
@@ -294,7 +295,7 @@ class BSP:
                 f"bsp.register: argument array: expected a C-contiguous numpy array that can be written to, got {got}; "
                 "np.ascontiguousarray and .copy() make one, and array.T is one where array is in Fortran's order"
             )
-        _plain_dtype("bsp.register", array.dtype, "array")
+        _require_bytes("bsp.register: argument array", _plain_dtype("bsp.register", array.dtype, "array"))
         if layout is not None:
             shape = fitting("bsp.register", "layout", layout, self.p).local_shape(self.pid)
             if array.shape != shape:
@@ -902,3 +903,8 @@ def _plain_dtype(operation: str, dtype: DTypeLike, argument: str = "dtype") -> n
             "send objects with bsp.send"
         )
     return found
+
+
+def _require_bytes(argument: str, dtype: np.dtype[Any]) -> None:
+    if not dtype.itemsize:
+        raise UsageError(f"{argument}: expected items of at least a byte, got {dtype!r}, whose items have none")

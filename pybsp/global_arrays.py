@@ -65,7 +65,7 @@ class GlobalArray(Array):
         Args:
             indices: None (all of it), a basic index, integers of any shape, or a tuple with one of these per axis; as
                 in numpy, integers broadcast, negative ones count from the end, and axes that are not named are whole.
-            into: as of `Array.get`.
+            into: as of `Array.get`; it is written to in the turn of the last processor that owns some of the items.
 
         Returns:
             A ticket; `ticket.value`, of the shape of the indices, is there after the next sync.
@@ -168,10 +168,8 @@ class GlobalArray(Array):
                 )
 
             check_index(f"{operation}: argument indices", indices, shape, outside)
-            # Each axis numbered, in arrays of the whole shape that take no memory: numpy itself says what is selected.
-            axes = [np.broadcast_to(axis, shape) for axis in np.ix_(*map(np.arange, shape))]
             try:
-                indices = tuple(axis[() if indices is None else plain(indices)] for axis in axes)
+                indices = _selected(indices, shape)
             except IndexError as error:
                 raise outside(str(error)) from None
         owners, local = places_in_array(operation, self.layout, indices)
@@ -193,21 +191,66 @@ class GlobalArray(Array):
         return owners.shape, pieces
 
 
+def _selected(indices: Any, shape: tuple[int, ...]) -> tuple[Ints, ...]:
+    """The numbers, on each axis, of the items that an index selects in an array of that shape.
+
+    Raises:
+        IndexError: it reaches outside, or names more axes.
+
+    Examples:
+        >>> from pybsp.global_arrays import _selected
+        >>> rows, columns = _selected((slice(5, 1, -2), [-1, 2]), (9, 4))
+        >>> rows.tolist(), columns.tolist()
+        ([[5, 5], [3, 3]], [[3, 2], [3, 2]])
+    """
+    parts = list(indices) if isinstance(indices, tuple) else [Ellipsis if indices is None else indices]
+    named = sum(part is not None and part is not Ellipsis for part in parts)
+    if named > len(shape):
+        raise IndexError(f"it has indices of {named} axes")
+    if Ellipsis not in [part for part in parts if not isinstance(part, np.ndarray)]:
+        parts.append(Ellipsis)
+    # Only what is named is numbered: the axes are as long as what is selected on them, and `inner` selects it there.
+    numbers: list[Ints] = []
+    inner: list[Any] = []
+    for part in parts:
+        axis = len(numbers)
+        if part is Ellipsis:
+            whole = shape[axis : axis + len(shape) - named]
+            numbers += map(np.arange, whole)
+            inner.append(part)
+        elif part is None:
+            inner.append(part)
+        elif isinstance(part, slice):
+            numbers.append(np.arange(*part.indices(shape[axis])))
+            inner.append(slice(None))
+        else:
+            chosen = np.asarray(plain(part)).astype(np.int64, copy=False)
+            if chosen.size and not -shape[axis] <= chosen.min() <= chosen.max() < shape[axis]:
+                raise IndexError(f"index {chosen.max() if chosen.min() >= 0 else chosen.min()} on axis {axis}")
+            numbers.append(np.where(chosen < 0, chosen + shape[axis], chosen).ravel())
+            inner.append(np.arange(chosen.size).reshape(chosen.shape) if np.ndim(part) else 0)
+    lengths = [one.size for one in numbers]
+    # Each axis in an array of the shape of all, which takes no memory: numpy itself says what is selected.
+    return tuple(np.broadcast_to(one, lengths)[tuple(inner)] for one in np.ix_(*numbers))
+
+
 class _Piece(Ticket):
-    """What one owner brings of a ticket's value."""
+    """What one owner brings of a ticket's value, which is whole with the last of them."""
 
     __slots__ = ("_left", "_places", "_values", "_whole")
 
     def __init__(
         self, whole: Ticket, shape: tuple[int, ...], values: NDArray[Any], places: Places, left: list[int]
     ) -> None:
-        super().__init__(whole.array, shape)
+        super().__init__(whole.array, shape, whole.into)  # into: so that its turn comes by source and call
         self._whole, self._values, self._places, self._left = whole, values, places, left
 
     def fill(self, data: Bytes, at: int) -> int:
         piece: NDArray[Any] = np.ndarray(*self.form, data, at)
-        self._values[self._places] = piece
-        self._left[0] -= 1
-        if not self._left[0]:
-            self._whole.give(self._values.reshape(self._whole.form[0]))
+        self.give(piece)
         return piece.nbytes
+
+    def give(self, value: NDArray[Any]) -> bool:
+        self._values[self._places] = value
+        self._left[0] -= 1
+        return not self._left[0] and self._whole.give(self._values.reshape(self._whole.form[0]))

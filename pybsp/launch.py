@@ -220,7 +220,7 @@ class _BSPSession(Session[BSP]):
     """
 
     kind = BEGIN
-    instead = "call functions of its bsp instead"
+    instead = "call functions of its bsp (or proc) instead"
     main: Callable[..., Any] | None = None  # where it may be asked for checkpoints: in `run` alone
     checkpoint: Folders | None = None
     every: int | str | None = None

@@ -46,7 +46,8 @@ from .errors import UsageError
 from .machine_parts import MachinePart, is_finite, read_parts
 from .ways import BY_MAIL, BY_NOTE, BY_RECORD, SENDING, WAYS, WORDED, long_ones, named, with_lent
 
-PROCESSORS = whole(1, 2**31 - 1)  # in a file: as many as MPI counts
+MOST_PROCESSORS = 2**31 - 1  # as many as MPI counts
+PROCESSORS = whole(1, MOST_PROCESSORS)  # in a file
 LEAST, ABOVE = number(), number(above=True)
 FURTHER = "further"  # of `BSPMachine.o_way`, beside the ways: each but the first, of those that send; notes are none
 LATE = ("empty", "sending")  # of `BSPMachine.late`

@@ -298,6 +298,7 @@ class Pattern(Participant):
     def _await(self) -> None:
         """The values are about to come."""
         assert self._ticket is not None
+        self._ticket.require_writeable()
         into, self._result = self._ticket.into, None
         self._out, self._came, self._pieces = True, [], []
         if (
@@ -406,17 +407,21 @@ class Pattern(Participant):
         rounds = [data] if len(kinds) == 1 else np.split(data, len(kinds))
         for kind, piece in zip(kinds, rounds, strict=True):
             values = piece.view(self._dtype)
-            if kind == _PLAIN:
-                items[places] = values
-                continue
-            op: np.ufunc = getattr(np, kind)
+            op: np.ufunc | None = None if kind == _PLAIN else getattr(np, kind)
             try:
+                if op is None:
+                    items[places] = values
+                    continue
                 if isinstance(places, slice):
                     there = items[places]
                     op(there, values, out=there, casting="same_kind")
                 else:
                     op.at(items, places, values)  # one after the other, also where places are equal
             except (ValueError, ArithmeticError, Warning) as error:  # a warning, where those are errors
+                if locked := self.array.locked():
+                    raise UsageError(f"pattern.put: {locked}") from None
+                if op is None:
+                    raise
                 raise UsageError(
                     f"pattern.put: argument op: np.{kind} raised {type(error).__name__}: {error} (on processor "
                     f"{self._engine.pid}, of values that processor {source} put by the pattern made at {self._created})"

@@ -24,7 +24,7 @@ from .lazy import ready
 from .ledger import Ledger
 from .ledger_file import LedgerFile
 from .log import Log, combine, ridden
-from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
+from .machine import MOST_PROCESSORS, BSPMachine, EBSPMachine, for_p, machine_in_force
 from .on_network import Steps, steps_of
 from .part_totals import largest, sums
 from .routing.choice import Routing, name_of, resolved
@@ -192,8 +192,10 @@ def simulate(
         if not isinstance(machine, (BSPMachine, EBSPMachine)):
             raise UsageError("pybsp.simulate: expected p=, the number of processors, or machine=")
         p = machine.p
-    if type(p) is not int or p < 1:
-        raise UsageError(f"pybsp.simulate: argument p: expected a whole number of at least 1, got {p!r}")
+    if type(p) is not int or not 1 <= p <= MOST_PROCESSORS:
+        raise UsageError(
+            f"pybsp.simulate: argument p: expected a whole number from 1 to {MOST_PROCESSORS}, got {p!r:.40}"
+        )
     timeout = timeout_of("pybsp.simulate", timeout)
     ours = {"router": differs(router, "direct"), "machine": machine is not None, "checked": checked is not None}
     ours |= {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import pybsp
+from pybsp.global_arrays import _selected
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout, common
 from pybsp.places import as_places, by_group
 
@@ -288,6 +292,67 @@ def test_layouts_of_more_items_than_a_product_with_p_has_room_for(n: int, p: int
     begins = [k * n // p for k in range(p + 1)]
     assert Block(n, p).sizes.tolist() == [end - begin for begin, end in pairwise(begins)]
     assert int(dealt.owner(n - 1)) == ((n - 1) >> 50) % p
+
+
+def test_what_very_large_layouts_have_in_common_is_counted_without_a_look_at_each_item() -> None:
+    n, far = 10**12, (1 << 63) - 1
+    pairs: list[tuple[Layout, Layout]] = [
+        (Block(n, 4), Cyclic(n, 7)),
+        (Cyclic(n, 96), Cyclic(n, 97)),
+        (BlockCyclic(n, 5, block=10**6), BlockCyclic(n, 3, block=7)),
+        (BlockCyclic(far, 2, block=(1 << 62) + 5), Block(far, 5)),
+        (BlockCyclic(far, 3, block=1 << 61), BlockCyclic(far, 2, block=1 << 60)),
+    ]
+    for one, other in pairs:
+        counts = common(one, other)
+        assert counts.min() >= 0
+        assert counts.sum(axis=1).tolist() == one.sizes.tolist()
+        assert counts.sum(axis=0).tolist() == other.sizes.tolist()
+
+
+def test_a_layout_is_found_in_a_table_that_another_process_has_written() -> None:
+    """Of what it is made of, None has another hash there."""
+    text = (
+        "import pickle, sys; from pybsp.layouts import Block, Cyclic; "
+        "layouts = [Block(10, 4), Cyclic(10, 4), Block(3, 2, [1, 2])]; list(map(hash, layouts)); "
+        "sys.stdout.buffer.write(pickle.dumps([layouts, dict.fromkeys(layouts)]))"
+    )
+    for _ in range(3):
+        written = subprocess.run([sys.executable, "-c", text], capture_output=True, check=True).stdout
+        layouts, table = pickle.loads(written)
+        assert [Block(10, 4), Cyclic(10, 4), Block(3, 2, [1, 2])] == layouts == list(table)
+        assert all(layout in table for layout in (Block(10, 4), Cyclic(10, 4), Block(3, 2, [1, 2])))
+        assert {*map(hash, layouts)} == {hash(Block(10, 4)), hash(Cyclic(10, 4)), hash(Block(3, 2, [1, 2]))}
+
+
+def test_indices_of_few_items_take_no_more_where_the_array_is_large() -> None:
+    far = 10**15
+    (few,) = _selected(slice(-2, None), (far,))
+    rows, columns = _selected((slice(0, 2), [-1, 5]), (far, far))
+    assert few.tolist() == [far - 2, far - 1]
+    assert (rows.tolist(), columns.tolist()) == ([[0, 0], [1, 1]], [[far - 1, 5]] * 2)
+
+
+@PROPERTY
+@given(st.data())
+def test_what_an_index_selects_is_numbered_as_numpy_selects_it(data: st.DataObject) -> None:
+    shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))
+    chosen = []
+    for n in shape[: data.draw(st.integers(0, len(shape)))]:
+        number = st.integers(-n - 1, n)
+        slices = st.builds(slice, st.none() | number, st.none() | number, st.sampled_from([None, 1, 2, -1, -3]))
+        lists = st.lists(number, min_size=1, max_size=3)
+        chosen.append(data.draw(st.one_of(number, slices, lists, lists.map(np.array), number.map(np.int64))))
+    for what in data.draw(st.permutations([None, Ellipsis]))[: data.draw(st.integers(0, 2))]:
+        chosen.insert(data.draw(st.integers(0, len(chosen))), what)
+    axes = [np.broadcast_to(axis, shape) for axis in np.ix_(*map(np.arange, shape))]
+    try:
+        expected = [axis[tuple(chosen)].tolist() for axis in axes]
+    except IndexError:
+        with pytest.raises(IndexError):
+            _selected(tuple(chosen), shape)
+    else:
+        assert [one.tolist() for one in _selected(tuple(chosen), shape)] == expected
 
 
 def test_numbers_of_a_layout_that_cannot_be_are_refused_in_words_that_help() -> None:

@@ -336,3 +336,35 @@ def test_the_machine_in_force_is_that_of_the_file_that_pybsp_machine_names(progr
     ended = run([*python("-m"), "pybsp", "simulate", "-p", "3", "--machine", str(file), str(path)], LIMIT)
     assert (ended.code, ended.out) == (0, "100\n")
     assert re.fullmatch(r"pybsp: .*machine\.json is for p = 2, this run has p = 3: .*\n", ended.err)
+
+
+@pytest.mark.fast("logp.run")
+@pytest.mark.parametrize("runs", ["logp.run", "pybsp.run"])
+def test_runs_that_fail_leave_no_shared_memory_behind_for_good(program: Program, runs: str) -> None:
+    """What a program had received is in its frames, and these are in the error, which what stays must not refer to."""
+    ended = ranks(
+        2,
+        program(f"""
+            from pybsp.transport import node
+            def failing(this):
+                if {runs!r} == "logp.run":
+                    this.send((this.pid + 1) % this.p, np.zeros(1 << 17))
+                    received = this.recv()
+                else:
+                    this.send((this.pid + 1) % this.p, np.zeros(1 << 17))
+                    this.sync()
+                    received = this.inbox[0].payload
+                if this.pid == 0:
+                    raise ValueError("boom")
+                this.recv() if {runs!r} == "logp.run" else this.sync()
+            for _ in range(6):
+                try:
+                    {runs}(failing)
+                except (ValueError, pybsp.BSPError):
+                    pass
+            sys.stdout.write(f"<{{len(node._abandoned)}}>")
+        """),
+    )
+    left = [int(number) for number in re.findall(r"<(\d+)>", ended.out)]
+    assert (ended.code, len(left)) == (0, 2), ended
+    assert max(left) <= 2

@@ -262,7 +262,7 @@ def test_a_simulation_within_a_simulation() -> None:
 
 @pytest.mark.parametrize("p", [0, -1, 1.5, True, "4"])
 def test_a_p_that_is_none_is_an_error(p: Any) -> None:
-    with pytest.raises(pybsp.UsageError, match="argument p: expected a whole number of at least 1, got "):
+    with pytest.raises(pybsp.UsageError, match="argument p: expected a whole number from 1 to 2147483647, got "):
         pybsp.simulate(lambda bsp: None, p=p)
 
 

@@ -31,9 +31,10 @@ def destination(dest: Any, p: int, pid: int) -> int:
     number = whole(dest)
     if number is not None and 0 <= number < p and number != pid:
         return number
+    others = f"from 0 to {p - 1} and not {pid} itself" if p > 1 else "and there is none: p = 1"
     raise UsageError(
-        f"proc.send: argument dest: expected another processor, from 0 to {p - 1} and not {pid} itself, got {dest!r}; "
-        "keep what is for this processor in a variable"
+        f"proc.send: argument dest: expected another processor, {others}, got {dest!r:.60}; keep what is for this "
+        "processor in a variable"
     )
 
 

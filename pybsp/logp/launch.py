@@ -202,7 +202,11 @@ class _LogPSession(Session[RankProcessor]):
         self.timeline: Timeline | None = None
 
     def arguments(self) -> dict[str, Any]:
-        capacity, pace = self._capacity, self._pace
+        machine, capacity, pace = self._machine, self._capacity, self._pace
+        if machine is not None and not isinstance(machine, LogPMachine):
+            raise UsageError(
+                f"{OPERATION}: argument machine: expected a pybsp.LogPMachine, got {type(machine).__name__}"
+            )
         if not isinstance(capacity, str | None) or capacity not in CAPACITIES:
             raise UsageError(
                 f'{OPERATION}: argument capacity: expected "global", "window", "per-pair" or None, got {capacity!r}'
@@ -313,8 +317,6 @@ def _now() -> str:
 
 def _machine(argument: LogPMachine | None, p: int) -> tuple[LogPMachine, list[str]]:
     """The machine of a run of p processors, and the warnings about it."""
-    if argument is not None and not isinstance(argument, LogPMachine):
-        raise UsageError(f"{OPERATION}: argument machine: expected a pybsp.LogPMachine, got {type(argument).__name__}")
     machine, origin = argument, "the argument machine"
     if machine is None:
         machine, origin = machine_in_force(), settings.text(settings.MACHINE)

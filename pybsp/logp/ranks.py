@@ -250,10 +250,11 @@ class RankProcessor:
         if self.paced and not self._may_begin(until):
             return None
         source, record_kind, body = self._inbox.popleft()
-        message = _message(Message, (source, body if record_kind <= BYTES else decode(record_kind, source, body)))
-        if notes is not None:
-            notes.acquisition_ends()
-        return message
+        try:
+            return _message(Message, (source, body if record_kind <= BYTES else decode(record_kind, source, body)))
+        finally:
+            if notes is not None:
+                notes.acquisition_ends()  # also of what cannot be read
 
     def poll(self) -> Message | None:
         notes = self._notes
@@ -269,10 +270,11 @@ class RankProcessor:
         if self.paced:
             self._may_begin(None)
         source, record_kind, body = self._inbox.popleft()
-        message = _message(Message, (source, body if record_kind <= BYTES else decode(record_kind, source, body)))
-        if notes is not None:
-            notes.acquisition_ends()
-        return message
+        try:
+            return _message(Message, (source, body if record_kind <= BYTES else decode(record_kind, source, body)))
+        finally:
+            if notes is not None:
+                notes.acquisition_ends()  # also of what cannot be read
 
     def compute(self, steps: int) -> None:
         if self.failure is not None:

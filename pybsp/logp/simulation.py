@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import settings
 from ..convert import check_program
 from ..errors import UsageError
-from ..machine import LogPMachine
+from ..machine import MOST_PROCESSORS, LogPMachine
 from .arguments import MOST_STEPS, whole
 from .engine import Engine, Simulation
 from .processor import Program
@@ -77,7 +77,7 @@ def simulate(
     machine = machine_of(program, p, machine, operation)
     times = None
     if starts is not None:
-        given = list(starts) if isinstance(starts, Iterable) else []
+        given = _listed(starts) or []
         times = [start for start in map(whole, given) if start is not None and 0 <= start <= MOST_STEPS]
         if not len(times) == len(given) == machine.p:
             raise UsageError(
@@ -93,15 +93,26 @@ def body_of(
     """What a processor does: the program with its arguments.
 
     Raises:
-        UsageError: these are no sequence, or no mapping.
+        UsageError: these are no sequence, or no mapping from names.
     """
-    if isinstance(args, (str, bytes)) or not isinstance(args, Iterable):
+    given = None if isinstance(args, (str, bytes)) else _listed(args)
+    if given is None:
         raise UsageError(
             f"{operation}: argument args: expected a sequence of the program's arguments, got {args!r:.80}"
         )
-    if kwargs is not None and not isinstance(kwargs, Mapping):
-        raise UsageError(f"{operation}: argument kwargs: expected a mapping, or None, got {kwargs!r:.80}")
-    return functools.partial(_call, program, tuple(args), kwargs or {})
+    if kwargs is not None and not (isinstance(kwargs, Mapping) and all(isinstance(name, str) for name in kwargs)):
+        raise UsageError(
+            f"{operation}: argument kwargs: expected a mapping from names of arguments, or None, got {kwargs!r:.80}"
+        )
+    return functools.partial(_call, program, given, kwargs or {})
+
+
+def _listed(given: Any) -> list[Any] | None:
+    """What can be gone through; None where that is not so, as of a number or an array without axes."""
+    try:
+        return list(given)
+    except TypeError:
+        return None
 
 
 def _call(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], proc: Any) -> Any:
@@ -117,8 +128,10 @@ def machine_of(program: Program, p: int | None, machine: LogPMachine | None, ope
     check_program(operation, "program", program, "LogP processor")
     if p is not None:
         number = whole(p)
-        if number is None or number < 1:
-            raise UsageError(f"{operation}: argument p: expected a whole number of at least 1, got {p!r}")
+        if number is None or not 1 <= number <= MOST_PROCESSORS:
+            raise UsageError(
+                f"{operation}: argument p: expected a whole number from 1 to {MOST_PROCESSORS}, got {p!r:.40}"
+            )
         p = number
     if machine is not None and not isinstance(machine, LogPMachine):
         raise UsageError(f"{operation}: argument machine: expected a pybsp.LogPMachine, got {type(machine).__name__}")

@@ -192,6 +192,9 @@ class RanksOf:
         deadline = None if waits is None else time.perf_counter() + waits
         if not barrier.Test() and not self.waiter.until(type(barrier).Test, barrier, deadline, looks=False):
             raise TimeoutError("not all processors came to where the transport of the next run is made")
+        # The boards stay while something of theirs is read, and know the waiter: by that they would refer to what has
+        # failed, whose frames have what is read.
+        self.waiter.retire()
         abandon(self._node, revocation.comm)
         return RanksOf(revocation.comm, revocation.grace, Waiter()).whole
 

@@ -77,6 +77,10 @@ class Waiter:
         self.overdue: Callable[[float, float], float] = _never
         self.since = 0.0
 
+    def retire(self) -> None:
+        """Nobody waits by it any more: it refers to nothing of the run that did."""
+        self.look, self.overdue, self.patience = _nothing, _never, float("inf")
+
     def crowd(self) -> None:
         """The host has more ranks than cores: do not spin at all."""
         if self._adapts:

@@ -663,7 +663,8 @@ def test_an_error_that_a_program_catches_is_its_own_business() -> None:
     ("arguments", "text"),
     [
         ({"program": 3}, "argument program: expected a function of a LogP processor, got 3"),
-        ({"p": 0}, "argument p: expected a whole number of at least 1, got 0"),
+        ({"p": 0}, "argument p: expected a whole number from 1 to 2147483647, got 0"),
+        ({"p": 1 << 70}, "argument p: expected a whole number from 1 to 2147483647, got 1180591620717411303424"),
         ({"p": True}, "argument p: expected a whole number"),
         ({"p": 2.0}, "argument p: expected a whole number"),
         ({"p": None}, "expected p, the number of processors, or machine"),
@@ -675,7 +676,10 @@ def test_an_error_that_a_program_catches_is_its_own_business() -> None:
         ({"schedule": 7}, "argument schedule"),
         ({"schedule": np.arange(3)}, "argument schedule"),
         ({"args": 5}, "argument args: expected a sequence of the program's arguments, got 5"),
-        ({"kwargs": [1]}, "argument kwargs: expected a mapping, or None, got [1]"),
+        ({"args": np.array(3)}, "argument args: expected a sequence of the program's arguments, got array(3)"),
+        ({"kwargs": [1]}, "argument kwargs: expected a mapping from names of arguments, or None, got [1]"),
+        ({"kwargs": {1: 2}}, "argument kwargs: expected a mapping from names of arguments, or None, got {1: 2}"),
+        ({"starts": np.array(3)}, "argument starts: expected 2 times of at least 0, got array(3)"),
         ({"schedule": "random", "seed": 1.5}, "argument seed: expected a whole number, got 1.5"),
     ],
 )

@@ -120,6 +120,27 @@ def test_global_indices_are_those_of_numpy_on_every_axis(spmd: Spmd) -> None:
         assert local == plain(after[layout.part(pid)])
 
 
+def test_gets_by_global_indices_write_into_an_array_in_their_turn(spmd: Spmd) -> None:
+    """By source, then by call: a global one with the last of the processors that have some of it."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x, y = bsp.array(Block(bsp.p, bsp.p)), bsp.array(1)
+        x.local[:], y.local[:] = bsp.pid, 100 + bsp.pid
+        bsp.sync()
+        one, other, last = np.zeros(1), np.zeros(2), bsp.p - 1
+        y.get(0, into=one)
+        x.global_get([0], into=one)
+        x.global_get([0, last], into=other)
+        y.get(0, into=other[:1])
+        y.get(last, into=other[1:])
+        bsp.sync()
+        return one.tolist(), other.tolist()
+
+    last = spmd.p - 1
+    # The get from processor 0 comes before the last one's part of the global one, unless that is processor 0.
+    assert spmd(main) == [([0], [0 if last else 100, 100 + last])] * spmd.p
+
+
 def test_layouts_that_do_not_fit_are_refused_on_all(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         x = bsp.array(Block(4, bsp.p))

@@ -357,6 +357,7 @@ def test_wrong_arguments_are_refused_and_nothing_is_sent(machine: LogP) -> None:
         errors += [caught(proc.compute, -1), caught(proc.compute, 1.5), caught(proc.recv, "soon")]
         assert all(error.kind is pybsp.UsageError for error in errors), errors
         assert all("proc.send: argument dest: expected" in error.text for error in errors[:5])
+        assert (proc.p == 1) == ("and there is none: p = 1" in errors[0].text)
         return proc.poll()
 
     assert machine(program) == [None] * machine.p

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,37 @@ def test_what_was_measured_is_predicted_and_is_a_schedule(machine: LogP) -> None
         own = timeline.kinds[timeline.first[pid] : timeline.first[pid + 1]]
         assert [one.kind for one in operations if one.kind in (SEND, RECV)] == own.tolist()
         assert all(one.requires == ((number - 1,) if number else ()) for number, one in enumerate(operations))
+
+
+class Unreadable:
+    """Can be sent, and not be read where it arrives."""
+
+    def __reduce__(self) -> Any:
+        return int, ("three",)
+
+
+@pytest.mark.parametrize("call", ["recv", "poll"])
+def test_what_cannot_be_read_is_acquired_all_the_same(machine: LogP, call: str) -> None:
+    if not machine.mpi or machine.p == 1:
+        pytest.skip("a simulation reads what is sent at once")
+
+    def main(proc: Processor) -> list[int]:
+        lengths: list[int] = []
+        if proc.pid == 1:
+            for payload in (Unreadable(), bytes(800), bytes(8)):
+                proc.send(0, payload)
+        while proc.pid == 0 and len(lengths) < 3:
+            with suppress(ValueError):  # that of `int`
+                message = proc.recv() if call == "recv" else proc.poll()
+                lengths += [] if message is None else [len(message.payload)]
+                continue
+            lengths.append(-1)
+        return lengths
+
+    results, timeline = timeline_of(machine, main)
+    assert results[0] == [-1, 800, 8]
+    assert timeline.messages().words.tolist()[1:] == [100, 1]
+    assert timeline.acquired.tolist()[0] == 3
 
 
 def test_a_run_fails_with_a_trace_as_without_one(machine: LogP) -> None:

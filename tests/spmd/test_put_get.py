@@ -533,6 +533,36 @@ def test_gets_into_one_array_are_by_source_then_by_call(spmd: Spmd) -> None:
     assert spmd(main) == [([0, 1], [7 + last, 10 * last + 1])] * spmd.p
 
 
+@pytest.mark.parametrize("operation", ["put", "many puts", "get into", "get into a room", "pattern put", "pattern get"])
+def test_memory_that_can_no_longer_be_written_to_is_refused_by_name(spmd: Spmd, operation: str) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        mine, into = np.zeros(20_000), np.zeros(2)
+        x = bsp.register(mine)
+        bsp.sync()
+        pattern = x.pattern(0, [0, 2])
+        bsp.sync()
+        if operation == "get into":
+            x.get(0, slice(0, 2), into=into)
+        elif operation == "get into a room":
+            x.get(0, slice(0, 2), into=bsp.room(0, 2))
+        elif operation == "pattern get":
+            pattern.get(into=into)
+        else:
+            mine.flags.writeable = bsp.pid > 0
+            if operation == "pattern put":
+                pattern.put(1.0)
+            else:
+                x.put(0, 1.0, at=None if operation == "many puts" else 0)
+        into.flags.writeable = False
+        bsp.sync()
+
+    text = (
+        "argument into, of the call in superstep 2: expected" if "get" in operation else "array.local to be writeable"
+    )
+    with pytest.raises(pybsp.BSPError, match=text):
+        spmd(main)
+
+
 @pytest.mark.parametrize("operation", ["put", "get", "get all"])
 def test_an_array_that_was_resized_is_neither_written_nor_read(spmd: Spmd, operation: str) -> None:
     def main(bsp: pybsp.BSP) -> None:

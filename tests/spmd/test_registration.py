@@ -303,3 +303,14 @@ def test_a_dtype_without_items_is_no_array(spmd: Spmd) -> None:
         return x.local.tolist(), x.shapes[0]
 
     assert spmd(main) == [([[0, 1, 2], [3, 4, 5]], (2, 3))] * spmd.p
+
+
+def test_items_without_bytes_are_refused(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        of_text = bsp.array(3, "S")  # of one byte, as numpy makes it
+        return caught(bsp.array, 3, []), caught(bsp.register, np.zeros(3, "V0")), of_text.local.dtype.itemsize
+
+    for made, registered, size in spmd(main):
+        assert (made.kind, registered.kind, size) == (pybsp.UsageError, pybsp.UsageError, 1)
+        assert "bsp.array: argument dtype: expected items of at least a byte" in made.text
+        assert "bsp.register: argument array: expected items of at least a byte" in registered.text
