@@ -54,6 +54,8 @@ class Copy:
             if (ROOT / name).exists():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+        for built in (ROOT / "pybsp").glob("*.so"):  # with the compiled core other lines are reached: those of the map
+            shutil.copy2(built, folder / "pybsp")
 
     def tried(self, mutant: Mutant, reaching: Map, whole: bool) -> Outcome:
         """Run what reaches a mutant until something fails.
