@@ -16,8 +16,8 @@ from .. import tiers
 VARIABLE = "PYBSP_TEST"  # the test, where processes that it starts see it: the static context of reaching.CONFIGURATION
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)  # before that of tests/conftest.py, which leaves out what is not of the tier
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     fast = tiers.fast(items)
     if not config.getoption("--only-mpi"):
         known = {tiers.function(item) for item in fast}
@@ -27,6 +27,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 fast.append(item)
     items[:] = fast
     config.args = ["::"]  # as if they were named: nothing is left out again
+    yield
 
 
 @pytest.hookimpl(wrapper=True)
