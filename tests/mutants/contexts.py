@@ -18,13 +18,13 @@ VARIABLE = "PYBSP_TEST"  # the test, where processes that it starts see it: the 
 
 @pytest.hookimpl(wrapper=True)  # before that of tests/conftest.py, which leaves out what is not of the tier
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    fast = tiers.fast(items)
-    if not config.getoption("--only-mpi"):
-        known = {tiers.function(item) for item in fast}
-        for item in items:
-            if tiers.function(item) not in known:
-                known.add(tiers.function(item))
-                fast.append(item)
+    fast, on_ranks = tiers.fast(items), config.getoption("--only-mpi")
+    known = {tiers.function(item) for item in fast}
+    for item in items:
+        way = tiers.way_of(item)
+        if tiers.function(item) not in known and (not on_ranks or (way is not None and way.mpi)):
+            known.add(tiers.function(item))
+            fast.append(item)
     items[:] = fast
     config.args = ["::"]  # as if they were named: nothing is left out again
     yield
