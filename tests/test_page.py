@@ -244,6 +244,14 @@ def test_a_page_is_bounded(tmp_path: Path, runs: int, supersteps: int, p: int) -
     assert ("The pictures of this run's trace are left out" in Page(out).text) == (runs > 1)
 
 
+@pytest.mark.parametrize("runs", [page.RUNS, page.RUNS + 1])
+def test_of_many_runs_the_first_are_drawn_and_a_line_says_so(tmp_path: Path, runs: int) -> None:
+    path, out = tmp_path / "ledger.json", tmp_path / "page.html"
+    large(path, runs, 2, 2)
+    assert page.write([str(path)], str(out)) == 0
+    assert (f"These are the first {page.RUNS} of {runs} runs" in Page(out).text) == (runs > page.RUNS)
+
+
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 

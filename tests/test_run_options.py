@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -311,6 +313,23 @@ def test_the_doctor_ends_with_1_where_there_is_something_to_do(
     assert first.split() == ["this:", "is", "so"]
     assert [line.strip() for line in more[:-1]] == [f"! {advice}"] * bool(advice)
     assert more[-1].startswith(last)
+
+
+def test_the_doctor_shows_what_it_has_found_before_it_looks_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To start ranks takes long, and may hang."""
+    out = io.BytesIO()
+    shown = []
+
+    def findings(n: int | None) -> Iterator[doctor.Finding]:
+        yield doctor.Finding("this", "is so", "")
+        shown.append(out.getvalue().split())
+        yield doctor.Finding("that", "is not", "do so")
+        shown.append(out.getvalue().split()[3:])
+
+    monkeypatch.setattr(doctor, "_findings", findings)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out))
+    assert cli.main(["doctor"]) == 1
+    assert shown == [[b"this:", b"is", b"so"], [b"that:", b"is", b"not", b"!", b"do", b"so"]]
 
 
 def test_the_doctor_says_by_which_of_slurms_ways_no_step_starts(monkeypatch: pytest.MonkeyPatch) -> None:

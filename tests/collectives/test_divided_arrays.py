@@ -371,6 +371,11 @@ def test_a_histogram_is_numpys(blocks: Blocks, bins: Any, limits: Any, weight: s
         assert np.allclose(found_counts, expected, rtol=1e-12, equal_nan=True)
 
 
+def test_a_density_of_a_bin_without_width_is_infinite_and_no_warning() -> None:
+    for found, _ in pybsp.simulate(collectives.histogram, np.ones(1), (0, 1, 1), None, None, True, p=1).results:
+        assert found.tolist() == [0, np.inf]
+
+
 @pytest.mark.parametrize("dtype", ["f2", "f4", "longdouble"])
 def test_a_density_is_float64_whatever_values_and_weights_are(dtype: str) -> None:
     values, weights = np.array([0, 1, 1, 3], dtype), np.array([1, 2, 3, 4], "f4")

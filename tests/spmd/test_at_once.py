@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import operator
 import os
 import sys
@@ -31,6 +32,8 @@ from pybsp.collectives import (
     total_exchange,
     total_exchange_blocks,
 )
+from pybsp.collectives.record_layouts import SHAPES
+from pybsp.collectives.shown_values import ShownValues
 from pybsp.compiled import core
 from tests.conftest import Spmd
 
@@ -330,6 +333,22 @@ STEPS: dict[str, tuple[Callable[[pybsp.BSP], Callable[[], Any]], int]] = {
     "allreduce": (lambda bsp: partial(allreduce, bsp, np.arange(16.0), np.add), 9),
     "prefix": (lambda bsp: partial(prefix, bsp, np.arange(16.0), np.add), 9),
 }
+
+
+@pytest.mark.whole
+def test_what_is_remembered_of_arrays_that_were_shown_is_bounded(spmd: Spmd) -> None:
+    """Views of more shapes than are remembered, of each at two places, do not pile up."""
+
+    def main(bsp: pybsp.BSP) -> tuple[bool, int]:
+        right = True
+        for size in range(1, SHAPES + 40):
+            found = allgather(bsp, np.full((size, 1), bsp.pid))
+            right &= [int(block.sum()) for block in found] == [size * pid for pid in range(bsp.p)]
+        return right, max([len(one._read) for one in gc.get_objects() if isinstance(one, ShownValues)], default=0)
+
+    for right, remembered in spmd(main):
+        assert right
+        assert remembered <= SHAPES
 
 
 @pytest.mark.parametrize("name", STEPS)
