@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from .errors import UsageError
 
@@ -40,6 +40,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         with suppress(OSError):
             beside.unlink()
         raise
+
+
+def path_of(operation: str, path: Any, whose: str) -> Path:
+    """The argument path; `whose` it is to be, for the error: "a machine file".
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"{operation}: argument path: expected that of {whose}, got {path!r:.80}")
+    return Path(path)
 
 
 def working_folder() -> Path:
