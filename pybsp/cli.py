@@ -16,6 +16,7 @@ from pathlib import Path
 
 from . import leftovers, logp_report, page, report, settings, simulation, slurm, threads
 from ._version import __version__
+from .argument_types import ProgramAction, count, processor, some_text
 from .checkpoints import asked as checkpoints
 from .checkpoints import restarts
 from .checkpoints.notice import NoticeFile, new_file
@@ -91,9 +92,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="run a program on MPI ranks")
-    run.add_argument("-n", type=_count, help="processors (default: tasks of the allocation, else cores)")
-    run.add_argument("--router", metavar="NAME", help="of programs that name none (PYBSP_ROUTER)")
-    run.add_argument("--hosts", metavar="A,B:2", help="where the ranks run, by the MPI library's own launcher")
+    run.add_argument("-n", type=count, help="processors (default: tasks of the allocation, else cores)")
+    run.add_argument("--router", type=some_text, metavar="NAME", help="of programs that name none (PYBSP_ROUTER)")
+    run.add_argument(
+        "--hosts", type=some_text, metavar="A,B:2", help="where the ranks run, by the MPI library's own launcher"
+    )
     run.add_argument("--label-output", action="store_true", help="each line carries the number of its processor")
     run.add_argument("--explain", action="store_true", help="print what would be run, and what said so; run nothing")
     _checkpoint_options(run)
@@ -107,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(action=_run)
 
     simulate = commands.add_parser("simulate", help="run a program on virtual processors in one process")
-    simulate.add_argument("-p", type=_count, required=True, help="processors")
+    simulate.add_argument("-p", type=count, required=True, help="processors")
     simulate.add_argument("--measure", action="store_true", help="count the time of computing as work")
     _program_options(simulate)
     simulate.set_defaults(action=_simulate)
@@ -120,12 +123,12 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument(
         "--html", metavar="FILE", help="write a page of it, with pictures; two ledgers stand side by side"
     )
-    show.add_argument("--machine", metavar="FILE", help="predict LogP runs by this machine file")
+    show.add_argument("--machine", type=some_text, metavar="FILE", help="predict LogP runs by this machine file")
     show.set_defaults(action=_report)
 
     again = commands.add_parser("replay", help="run one processor of a recorded job alone")
     again.add_argument("folder", metavar="DIR", help="that of `pybsp run --checkpoint DIR --record PID`")
-    again.add_argument("--pid", type=_number, required=True, help="the processor")
+    again.add_argument("--pid", type=processor, required=True, help="the processor")
     again.add_argument("--debug", action="store_true", help="under Python's debugger, from its first line on")
     again.set_defaults(action=_replay)
 
@@ -172,38 +175,34 @@ def _report_traces(options: argparse.Namespace, traces: Sequence[str]) -> int:
 
 def _checkpoint_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--checkpoint", metavar="DIR", help="a folder for checkpoints, or LOCAL:SHARED, one of each host and one of all"
-    )
-    parser.add_argument("--every", help="supersteps between them, or a time as 30s, or mtbf=24h (the default)")
-    parser.add_argument("--keep", type=_count, metavar="K", help="how many are kept (default: 2)")
-    parser.add_argument(
-        "--restarts", type=_count, metavar="N", help="start a job that has died again, so often at most"
+        "--checkpoint",
+        type=some_text,
+        metavar="DIR",
+        help="a folder for checkpoints, or LOCAL:SHARED, one of each host and one of all",
     )
     parser.add_argument(
-        "--record", type=_number, metavar="PID", help="record what this processor gets, for pybsp replay"
+        "--every", type=some_text, help="supersteps between them, or a time as 30s, or mtbf=24h (the default)"
+    )
+    parser.add_argument("--keep", type=count, metavar="K", help="how many are kept (default: 2)")
+    parser.add_argument("--restarts", type=count, metavar="N", help="start a job that has died again, so often at most")
+    parser.add_argument(
+        "--record", type=processor, metavar="PID", help="record what this processor gets, for pybsp replay"
     )
 
 
 def _program_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ledger", metavar="FILE", help="write what each BSP superstep cost, as JSON")
     parser.add_argument("--trace", metavar="FILE", help="write what each processor did, for ui.perfetto.dev")
-    parser.add_argument("--machine", metavar="FILE", help="the machine file to predict by (PYBSP_MACHINE)")
+    parser.add_argument(
+        "--machine", type=some_text, metavar="FILE", help="the machine file to predict by (PYBSP_MACHINE)"
+    )
     parser.add_argument("--checked", action="store_true", help="check what is too dear for every superstep")
-    parser.add_argument("program", help="a Python file that calls pybsp.run or pybsp.logp.run")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-
-
-def _number(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"expected a processor's number, got {text!r}")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    number = int(text) if text.isdigit() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
-    return number
+    parser.add_argument(
+        "program",
+        nargs=argparse.PARSER,
+        action=ProgramAction,
+        help="a Python file that calls pybsp.run or pybsp.logp.run, and its arguments",
+    )
 
 
 def _environment(options: argparse.Namespace) -> dict[str, str]:

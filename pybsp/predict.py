@@ -27,6 +27,7 @@ import numpy as np
 from rich.table import Table
 
 from . import process, settings, simulation, threads
+from .argument_types import count, some_text
 from .console import TableConsole
 from .decoding import harmless
 from .drawing import Axis, bars, lines
@@ -181,20 +182,15 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         nargs="*",
         help="the program's, where {p} is the number of processors, {100*p} or {p*100} as often 100",
     )
-    parser.add_argument("-p", nargs="+", type=_count, metavar="P", help="numbers of processors; of programs")
-    parser.add_argument("--machine", metavar="FILE", help="a machine file of the other machine (PYBSP_MACHINE)")
+    parser.add_argument("-p", nargs="+", type=count, metavar="P", help="numbers of processors; of programs")
+    parser.add_argument(
+        "--machine", type=some_text, metavar="FILE", help="a machine file of the other machine (PYBSP_MACHINE)"
+    )
     parser.add_argument(
         "--scale", nargs="+", default=[], metavar="NAME=FACTOR", help=f"what if: of {', '.join(_NAMES)} so many times"
     )
     parser.add_argument("--html", metavar="FILE", help="write a page of it, with pictures")
     parser.set_defaults(action=_predict)
-
-
-def _count(text: str) -> int:
-    number = int(text) if text.isdigit() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
-    return number
 
 
 def _predict(options: argparse.Namespace) -> int:
