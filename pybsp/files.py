@@ -53,6 +53,27 @@ def path_of(operation: str, path: Any, whose: str) -> Path:
     return Path(path)
 
 
+_IRREGULAR = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+
+def require_regular(path: str | os.PathLike[str], name: str) -> None:
+    """Refuse to read what gives what it holds once, as a pipe, or without end, as a device.
+
+    Args:
+        path: of the file.
+        name: what it is, for the error: "ledger file".
+
+    Raises:
+        UsageError: it is no regular file; of a folder, and where there is nothing, opening says so.
+    """
+    with suppress(OSError):
+        kind = _IRREGULAR.get(stat.S_IFMT(os.stat(path).st_mode))
+        if kind is not None:
+            raise UsageError(
+                f"{name} {path}: expected a regular file, got {kind}; it is read more than once: save it first"
+            )
+
+
 def working_folder() -> Path:
     """That of this process.
 
