@@ -23,6 +23,7 @@ from .checkpoints.notice import NoticeFile, new_file
 from .checkpoints.record import RecordReader
 from .configured import TYPES, Choice, configured
 from .errors import BSPError, CheckpointError, LauncherError, UsageError
+from .failures import outcome
 from .files import require_outputs, require_place
 from .machine import BSPMachine, LogPMachine
 from .mpiexec import default_count, whence_count
@@ -425,6 +426,11 @@ def _run_here(program: Sequence[str], options: simulation.SimulateOptions) -> in
     except BSPError as error:  # the program's, not one about how this command was used
         sys.excepthook(type(error), error, error.__traceback__)
         return 1
+    except SystemExit as end:
+        if not outcome(end).lone_exit:
+            raise
+        sys.excepthook(type(end), end, end.__traceback__)  # which Python would not call
+        return end.code if isinstance(end.code, int) else 1
     finally:
         simulation.set_options(None)
     return 0
