@@ -396,7 +396,7 @@ def _expecting(ledger: str, options: argparse.Namespace, act: Callable[[], int])
             if not status and not receipt.exists():
                 print(
                     f"pybsp {options.command}: no BSP run has written the ledger {ledger}; pybsp.run(main) in "
-                    f"{options.program} would",
+                    f"{options.program} would, where main does not call sys.exit",
                     file=sys.stderr,
                 )
     return found
