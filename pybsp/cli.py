@@ -48,7 +48,14 @@ INTERRUPTED = 130  # the exit status after Ctrl-C
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status: 0, 1 after a failure, 2 for wrong usage."""
     _open_outputs()
-    options = _parser().parse_args(arguments)
+    try:
+        options = _parser().parse_args(arguments)
+    except SystemExit:
+        try:
+            sys.stdout.flush()  # what --help and --version print
+        except OSError as error:
+            return _not_written("pybsp", error)
+        raise
     prints = options.command not in RUNNING or getattr(options, "explain", False)  # what is printed is all its own
     if prints and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # of labels and names of files that its encoding has not
@@ -57,18 +64,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if prints:
             sys.stdout.flush()
     except BSPError as error:
-        print(f"pybsp {options.command}: {error}", file=sys.stderr)
+        prefix = f"pybsp {options.command}: "
+        print(prefix + str(error).removeprefix(prefix), file=sys.stderr)
         return 2
-    except BrokenPipeError:
+    except BrokenPipeError as error:
         if options.command == "run" and not prints:
             raise
-        return _seen_enough()
+        return _not_written(f"pybsp {options.command}", error)
     except OSError as error:
         if not prints or error.errno != errno.ENOSPC:
             raise
-        _seen_enough()
-        print(f"pybsp {options.command}: standard output cannot be written ({error.strerror})", file=sys.stderr)
-        return 1
+        return _not_written(f"pybsp {options.command}", error)
     return status
 
 
@@ -157,10 +163,13 @@ def _report(options: argparse.Namespace) -> int:
     return max([report.report(ledger, options.all) for ledger in options.ledger])
 
 
-def _seen_enough() -> int:
-    """The reader has gone: nothing more is printed, and nothing has failed."""
+def _not_written(command: str, error: OSError) -> int:
+    """Nothing more is printed; the exit status: nothing has failed where the reader has seen enough, and gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return 0
+    if isinstance(error, BrokenPipeError):
+        return 0
+    print(f"{command}: standard output cannot be written ({error.strerror})", file=sys.stderr)
+    return 1
 
 
 def _report_traces(options: argparse.Namespace, traces: Sequence[str]) -> int:

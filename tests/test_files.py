@@ -510,6 +510,8 @@ def test_what_an_export_or_a_page_of_plots_would_replace_stays_where_the_disk_is
         "show machine.json",
         "export machine.json --format bspbench",
         "run -n 1 --explain program.py",
+        "--version",
+        "run --help",
     ],
 )
 def test_where_standard_output_is_full_a_line_says_so(folder: Path, arguments: str) -> None:
@@ -536,7 +538,7 @@ for arguments in commands:
 def test_a_reader_that_has_seen_enough_is_no_failure(folder: Path) -> None:
     (folder / "logp.py").write_text("import pybsp\npybsp.logp.run(lambda proc: None)\n")
     commands = ["simulate -p 1 --trace trace.json logp.py", "report ledger.json", "report trace.json"]
-    commands += ["predict ledger.json --machine machine.json", "show machine.json"]
+    commands += ["predict ledger.json --machine machine.json", "show machine.json", "--version"]
     reads, writes = os.pipe()
     os.close(reads)
     ended = subprocess.run(python("-c", MAIN, *commands), stdout=writes, stderr=subprocess.PIPE, text=True, check=False)
