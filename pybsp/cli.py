@@ -262,6 +262,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.n is None:
         choices = {"n": Choice(default_count(), whence_count()), **choices}
     ranks = choices["n"].value
+    if options.record is not None and options.record >= ranks:
+        raise UsageError(f"--record: expected a processor's number below {ranks}, got {options.record}")
     if not options.hosts and not slurm.allocated():
         os.environ.update(threads.of_ranks(ranks))
     starting = start(
@@ -334,6 +336,8 @@ def _of_checkpoints(options: argparse.Namespace) -> dict[str, str]:
         )
     if options.checkpoint:
         folders, _ = checkpoints.given("pybsp run", options.checkpoint.split(os.pathsep), options.every)
+        for folder in folders or ():
+            _require_folder(folder)
         found = {settings.CHECKPOINT: os.pathsep.join(folders or ())}
         if options.record is not None:
             found[settings.RECORD] = str(options.record)
@@ -345,6 +349,13 @@ def _of_checkpoints(options: argparse.Namespace) -> dict[str, str]:
             "--restarts, --every, --keep and --record: expected --checkpoint DIR too: where a job goes on from"
         )
     return {}
+
+
+def _require_folder(folder: str) -> None:
+    """Refuse a place where no folder for checkpoints can be, before each rank does."""
+    there = next(place for place in (Path(folder), *Path(folder).parents) if os.path.exists(place))
+    if not there.is_dir():
+        raise UsageError(f"--checkpoint {folder}: expected a folder, or a place for one, got the file {there}")
 
 
 class _Signals:
