@@ -16,12 +16,14 @@ from pathlib import Path
 
 from . import leftovers, logp_report, page, report, settings, simulation, slurm, threads
 from ._version import __version__
+from .argument_types import ProgramAction, count, processor, some_text
 from .checkpoints import asked as checkpoints
 from .checkpoints import restarts
 from .checkpoints.notice import NoticeFile, new_file
 from .checkpoints.record import RecordReader
 from .configured import TYPES, Choice, configured
 from .errors import BSPError, CheckpointError, LauncherError, UsageError
+from .failures import outcome
 from .files import require_outputs, require_place
 from .machine import BSPMachine, LogPMachine
 from .mpiexec import default_count, whence_count
@@ -46,7 +48,14 @@ INTERRUPTED = 130  # the exit status after Ctrl-C
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status: 0, 1 after a failure, 2 for wrong usage."""
     _open_outputs()
-    options = _parser().parse_args(arguments)
+    try:
+        options = _parser().parse_args(arguments)
+    except SystemExit:
+        try:
+            sys.stdout.flush()  # what --help and --version print
+        except OSError as error:
+            return _not_written("pybsp", error)
+        raise
     prints = options.command not in RUNNING or getattr(options, "explain", False)  # what is printed is all its own
     if prints and isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # of labels and names of files that its encoding has not
@@ -55,18 +64,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if prints:
             sys.stdout.flush()
     except BSPError as error:
-        print(f"pybsp {options.command}: {error}", file=sys.stderr)
+        prefix = f"pybsp {options.command}: "
+        print(prefix + str(error).removeprefix(prefix), file=sys.stderr)
         return 2
-    except BrokenPipeError:
+    except BrokenPipeError as error:
         if options.command == "run" and not prints:
             raise
-        return _seen_enough()
+        return _not_written(f"pybsp {options.command}", error)
     except OSError as error:
         if not prints or error.errno != errno.ENOSPC:
             raise
-        _seen_enough()
-        print(f"pybsp {options.command}: standard output cannot be written ({error.strerror})", file=sys.stderr)
-        return 1
+        return _not_written(f"pybsp {options.command}", error)
     return status
 
 
@@ -91,9 +99,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="run a program on MPI ranks")
-    run.add_argument("-n", type=_count, help="processors (default: tasks of the allocation, else cores)")
-    run.add_argument("--router", metavar="NAME", help="of programs that name none (PYBSP_ROUTER)")
-    run.add_argument("--hosts", metavar="A,B:2", help="where the ranks run, by the MPI library's own launcher")
+    run.add_argument("-n", type=count, help="processors (default: tasks of the allocation, else cores)")
+    run.add_argument("--router", type=some_text, metavar="NAME", help="of programs that name none (PYBSP_ROUTER)")
+    run.add_argument(
+        "--hosts", type=some_text, metavar="A,B:2", help="where the ranks run, by the MPI library's own launcher"
+    )
     run.add_argument("--label-output", action="store_true", help="each line carries the number of its processor")
     run.add_argument("--explain", action="store_true", help="print what would be run, and what said so; run nothing")
     _checkpoint_options(run)
@@ -107,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(action=_run)
 
     simulate = commands.add_parser("simulate", help="run a program on virtual processors in one process")
-    simulate.add_argument("-p", type=_count, required=True, help="processors")
+    simulate.add_argument("-p", type=count, required=True, help="processors")
     simulate.add_argument("--measure", action="store_true", help="count the time of computing as work")
     _program_options(simulate)
     simulate.set_defaults(action=_simulate)
@@ -120,12 +130,12 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument(
         "--html", metavar="FILE", help="write a page of it, with pictures; two ledgers stand side by side"
     )
-    show.add_argument("--machine", metavar="FILE", help="predict LogP runs by this machine file")
+    show.add_argument("--machine", type=some_text, metavar="FILE", help="predict LogP runs by this machine file")
     show.set_defaults(action=_report)
 
     again = commands.add_parser("replay", help="run one processor of a recorded job alone")
     again.add_argument("folder", metavar="DIR", help="that of `pybsp run --checkpoint DIR --record PID`")
-    again.add_argument("--pid", type=_number, required=True, help="the processor")
+    again.add_argument("--pid", type=processor, required=True, help="the processor")
     again.add_argument("--debug", action="store_true", help="under Python's debugger, from its first line on")
     again.set_defaults(action=_replay)
 
@@ -153,10 +163,13 @@ def _report(options: argparse.Namespace) -> int:
     return max([report.report(ledger, options.all) for ledger in options.ledger])
 
 
-def _seen_enough() -> int:
-    """The reader has gone: nothing more is printed, and nothing has failed."""
+def _not_written(command: str, error: OSError) -> int:
+    """Nothing more is printed; the exit status: nothing has failed where the reader has seen enough, and gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return 0
+    if isinstance(error, BrokenPipeError):
+        return 0
+    print(f"{command}: standard output cannot be written ({error.strerror})", file=sys.stderr)
+    return 1
 
 
 def _report_traces(options: argparse.Namespace, traces: Sequence[str]) -> int:
@@ -172,38 +185,34 @@ def _report_traces(options: argparse.Namespace, traces: Sequence[str]) -> int:
 
 def _checkpoint_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--checkpoint", metavar="DIR", help="a folder for checkpoints, or LOCAL:SHARED, one of each host and one of all"
-    )
-    parser.add_argument("--every", help="supersteps between them, or a time as 30s, or mtbf=24h (the default)")
-    parser.add_argument("--keep", type=_count, metavar="K", help="how many are kept (default: 2)")
-    parser.add_argument(
-        "--restarts", type=_count, metavar="N", help="start a job that has died again, so often at most"
+        "--checkpoint",
+        type=some_text,
+        metavar="DIR",
+        help="a folder for checkpoints, or LOCAL:SHARED, one of each host and one of all",
     )
     parser.add_argument(
-        "--record", type=_number, metavar="PID", help="record what this processor gets, for pybsp replay"
+        "--every", type=some_text, help="supersteps between them, or a time as 30s, or mtbf=24h (the default)"
+    )
+    parser.add_argument("--keep", type=count, metavar="K", help="how many are kept (default: 2)")
+    parser.add_argument("--restarts", type=count, metavar="N", help="start a job that has died again, so often at most")
+    parser.add_argument(
+        "--record", type=processor, metavar="PID", help="record what this processor gets, for pybsp replay"
     )
 
 
 def _program_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ledger", metavar="FILE", help="write what each BSP superstep cost, as JSON")
     parser.add_argument("--trace", metavar="FILE", help="write what each processor did, for ui.perfetto.dev")
-    parser.add_argument("--machine", metavar="FILE", help="the machine file to predict by (PYBSP_MACHINE)")
+    parser.add_argument(
+        "--machine", type=some_text, metavar="FILE", help="the machine file to predict by (PYBSP_MACHINE)"
+    )
     parser.add_argument("--checked", action="store_true", help="check what is too dear for every superstep")
-    parser.add_argument("program", help="a Python file that calls pybsp.run or pybsp.logp.run")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-
-
-def _number(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"expected a processor's number, got {text!r}")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    number = int(text) if text.isdigit() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
-    return number
+    parser.add_argument(
+        "program",
+        nargs=argparse.PARSER,
+        action=ProgramAction,
+        help="a Python file that calls pybsp.run or pybsp.logp.run, and its arguments",
+    )
 
 
 def _environment(options: argparse.Namespace) -> dict[str, str]:
@@ -253,6 +262,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.n is None:
         choices = {"n": Choice(default_count(), whence_count()), **choices}
     ranks = choices["n"].value
+    if options.record is not None and options.record >= ranks:
+        raise UsageError(f"--record: expected a processor's number below {ranks}, got {options.record}")
     if not options.hosts and not slurm.allocated():
         os.environ.update(threads.of_ranks(ranks))
     starting = start(
@@ -325,6 +336,8 @@ def _of_checkpoints(options: argparse.Namespace) -> dict[str, str]:
         )
     if options.checkpoint:
         folders, _ = checkpoints.given("pybsp run", options.checkpoint.split(os.pathsep), options.every)
+        for folder in folders or ():
+            _require_folder(folder)
         found = {settings.CHECKPOINT: os.pathsep.join(folders or ())}
         if options.record is not None:
             found[settings.RECORD] = str(options.record)
@@ -336,6 +349,13 @@ def _of_checkpoints(options: argparse.Namespace) -> dict[str, str]:
             "--restarts, --every, --keep and --record: expected --checkpoint DIR too: where a job goes on from"
         )
     return {}
+
+
+def _require_folder(folder: str) -> None:
+    """Refuse a place where no folder for checkpoints can be, before each rank does."""
+    there = next(place for place in (Path(folder), *Path(folder).parents) if os.path.exists(place))
+    if not there.is_dir():
+        raise UsageError(f"--checkpoint {folder}: expected a folder, or a place for one, got the file {there}")
 
 
 class _Signals:
@@ -396,7 +416,7 @@ def _expecting(ledger: str, options: argparse.Namespace, act: Callable[[], int])
             if not status and not receipt.exists():
                 print(
                     f"pybsp {options.command}: no BSP run has written the ledger {ledger}; pybsp.run(main) in "
-                    f"{options.program} would",
+                    f"{options.program} would, where main does not call sys.exit",
                     file=sys.stderr,
                 )
     return found
@@ -426,6 +446,11 @@ def _run_here(program: Sequence[str], options: simulation.SimulateOptions) -> in
     except BSPError as error:  # the program's, not one about how this command was used
         sys.excepthook(type(error), error, error.__traceback__)
         return 1
+    except SystemExit as end:
+        if not outcome(end).lone_exit:
+            raise
+        sys.excepthook(type(end), end, end.__traceback__)  # which Python would not call
+        return end.code if isinstance(end.code, int) else 1
     finally:
         simulation.set_options(None)
     return 0

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import UsageError
+from .files import require_regular
 
 Decoder = Callable[[Any], Any]
 LARGEST = 1 << 53  # of whole numbers: as far as a float counts
@@ -51,7 +52,7 @@ def read(path: str | os.PathLike[str], name: str, decoder: Decoder) -> Any:
         decoder: of its content.
 
     Raises:
-        UsageError: it cannot be read, is no JSON, or does not fit the decoder.
+        UsageError: it cannot be read, is no regular file, is no JSON, or does not fit the decoder.
     """
     return decode(read_json(path, name), f"{name} {path}", decoder)
 
@@ -63,6 +64,7 @@ def read_json(path: str | os.PathLike[str], name: str) -> Any:
 
 def read_text(path: str | os.PathLike[str], name: str) -> str:
     """Read a file of text; raises as `read`."""
+    require_regular(path, name)
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:

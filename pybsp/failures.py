@@ -44,13 +44,18 @@ class Failure(NamedTuple):
         return self.summary.startswith("SystemExit")
 
 
-def exited_alone(error: BaseException, errors: Iterable[BaseException | None]) -> bool:
-    """Whether it asked Python for a good end, and not all have: that of one processor is none.
+def is_lone_exit(error: BaseException, errors: Iterable[BaseException | None]) -> bool:
+    """Whether it asked Python to exit, and not all have.
 
     Args:
         errors: of all that count; None of who ended well.
     """
-    return isinstance(error, SystemExit) and not error.code and not all(isinstance(e, SystemExit) for e in errors)
+    return isinstance(error, SystemExit) and not all(isinstance(e, SystemExit) for e in errors)
+
+
+def exited_alone(error: BaseException, errors: Iterable[BaseException | None]) -> bool:
+    """Whether it asked Python for a good end, and not all have: that of one processor is none. Arguments as there."""
+    return isinstance(error, SystemExit) and not error.code and is_lone_exit(error, errors)
 
 
 def failure_of(error: BaseException, superstep: int, label: str) -> Failure:
@@ -102,6 +107,7 @@ class Outcome:
         place: where in the job it was.
         pid: the processor that it comes from, where the run that it has left says so.
         expected: whether a test expects it.
+        lone_exit: whether it asked Python to exit, and not all virtual processors have; Python prints nothing of it.
     """
 
     label: str | None = None
@@ -111,7 +117,7 @@ class Outcome:
     speaker = 0
     place = ""
     pid: int | None = None
-    expected = False
+    expected = lone_exit = False
 
     @property
     def silent(self) -> bool:

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from .errors import UsageError
 
@@ -40,6 +40,38 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         with suppress(OSError):
             beside.unlink()
         raise
+
+
+def path_of(operation: str, path: Any, whose: str) -> Path:
+    """The argument path; `whose` it is to be, for the error: "a machine file".
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"{operation}: argument path: expected that of {whose}, got {path!r:.80}")
+    return Path(path)
+
+
+_IRREGULAR = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+
+def require_regular(path: str | os.PathLike[str], name: str) -> None:
+    """Refuse to read what gives what it holds once, as a pipe, or without end, as a device.
+
+    Args:
+        path: of the file.
+        name: what it is, for the error: "ledger file".
+
+    Raises:
+        UsageError: it is no regular file; of a folder, and where there is nothing, opening says so.
+    """
+    with suppress(OSError):
+        kind = _IRREGULAR.get(stat.S_IFMT(os.stat(path).st_mode))
+        if kind is not None:
+            raise UsageError(
+                f"{name} {path}: expected a regular file, got {kind}; it is read more than once: save it first"
+            )
 
 
 def working_folder() -> Path:

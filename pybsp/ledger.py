@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .errors import UsageError
-from .files import replacing
+from .files import path_of, replacing
 from .log import INDICES, ITEMS, LABEL, MEAN, MEASURED, MESSAGES, SECONDS, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, Log
 from .machine import NO_KINDS, BSPMachine, EBSPMachine, charged
 from .records import DERIVED, NO_PARTS, PartTotals, Record, Records, Supersteps, of_file
@@ -255,7 +255,7 @@ class Ledger(Records):
         Only the processor that calls it writes.
 
         Raises:
-            UsageError: the file cannot be written.
+            UsageError: the path is none, or the file cannot be written.
 
         Examples:
             >>> pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.to_csv("ledger.csv")
@@ -265,14 +265,18 @@ class Ledger(Records):
         """
         import csv  # nothing else needs it
 
+        file_path = path_of("Ledger.to_csv", path, "the file to write")
         try:
-            with replacing(path) as file:
+            with replacing(file_path) as file:
                 table = csv.writer(file, lineterminator="\n")
+                quoting = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
                 table.writerow((*Record._fields[:-1], *DERIVED))
                 for record in self:
                     # Half a character of UTF-16, which a label may have, is none of UTF-8.
                     label = record.label.encode(errors="backslashreplace").decode()
-                    table.writerow(record._replace(label=label, parts=None).to_dict().values())
+                    # By itself csv leaves a lone carriage return unquoted, which ends the line for who reads it.
+                    row = quoting if "\r" in label else table
+                    row.writerow(record._replace(label=label, parts=None).to_dict().values())
         except OSError as error:
             raise UsageError(f"Ledger.to_csv: {path}: cannot be written ({error.strerror})") from error
 

@@ -31,7 +31,7 @@ from .decoding import (
     whole,
 )
 from .errors import UsageError
-from .files import replacing
+from .files import replacing, require_regular
 from .ledger import CIRCUMSTANCES, NOTHING_KNOWN, Ledger
 from .records import COUNTS, STORED, PartTotals, Supersteps, of_file
 
@@ -175,7 +175,7 @@ def _run(value: Any) -> dict[str, Any]:
             misfit.steps.append(f".{name}")
             raise misfit
     count = len(found["supersteps"])
-    for field in "parts", "kinds":
+    for field in "parts", "kinds", "index_bytes", "riding":
         for name in found.get(field, ()):
             if not (name.isascii() and name.isdigit() and len(name) < 20 and int(name) < count):
                 misfit = MisfitError(f"the number of a superstep, below {count}", f"{name:.20}")
@@ -310,6 +310,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         f"ledger file {path}",
         "write one with `pybsp run --ledger FILE` or `pybsp simulate --ledger FILE`",
     )
+    require_regular(path, "ledger file")
     content = _by_lines(Path(path)) or read_json(path, "ledger file")
     found: dict[str, Any] = decode(versioned(content, origin, FORMAT, VERSION, way_out), origin, _FILE)
     return found

@@ -30,8 +30,10 @@ _FILE = fields({"format": one_of(FORMAT), "version": one_of(VERSION), "logp": ea
 
 
 def is_trace(path: str) -> bool:
-    """Whether a file begins as traces do; all else is taken for a ledger."""
+    """Whether a file begins as traces do; all else is taken for a ledger, a pipe too, of which nothing is read here."""
     try:
+        if not Path(path).is_file():
+            return False
         with Path(path).open("rb") as file:
             return FORMAT.encode() in file.read(100)
     except OSError:

@@ -12,23 +12,12 @@ from typing import Any, TypeVar
 
 from .decoding import Decoder, decode, fields, harmless, read_json, shown, versioned
 from .errors import UsageError
-from .files import replacing
+from .files import path_of, replacing
 
 FORMAT = "pybsp-machine"
 VERSION = 1
 PARTS = ("bsp", "ebsp", "logp", "placement", "calibration")  # that a machine file may have
 Part = TypeVar("Part", bound="MachinePart")
-
-
-def path_of(operation: str, path: Any) -> Path:
-    """The argument path.
-
-    Raises:
-        UsageError: it is none.
-    """
-    if not isinstance(path, (str, os.PathLike)):
-        raise UsageError(f"{operation}: argument path: expected that of a machine file, got {path!r:.80}")
-    return Path(path)
 
 
 class MachinePart:
@@ -44,7 +33,7 @@ class MachinePart:
         self._write(path, self.as_part())
 
     def _write(self, path: str | os.PathLike[str], part: dict[str, Any]) -> None:
-        write_part(path_of(f"{type(self).__name__}.save", path), self._PART, part)
+        write_part(path_of(f"{type(self).__name__}.save", path, "a machine file"), self._PART, part)
 
     def as_part(self) -> dict[str, Any]:
         """What a machine file holds of it."""
@@ -89,7 +78,7 @@ class MachinePart:
     @classmethod
     def _part(cls, path: str | os.PathLike[str]) -> dict[str, Any]:
         """This part of a machine file, with the fields that it must and may have."""
-        content = read_parts(path_of(f"{cls.__name__}.load", path))
+        content = read_parts(path_of(f"{cls.__name__}.load", path, "a machine file"))
         if cls._PART not in content:
             raise UsageError(
                 f"{cls.__name__}.load: {path} has no part '{cls._PART}'; it holds {sorted(map(harmless, content))}"

@@ -27,11 +27,12 @@ import numpy as np
 from rich.table import Table
 
 from . import process, settings, simulation, threads
+from .argument_types import count, some_text
 from .console import TableConsole
 from .decoding import harmless
 from .drawing import Axis, bars, lines
 from .drawing import table as html_table
-from .errors import BSPError, UsageError
+from .errors import UsageError
 from .files import require_outputs, working_folder
 from .ledger import index_words, others_waited, overlaps
 from .ledger_file import read
@@ -181,20 +182,15 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         nargs="*",
         help="the program's, where {p} is the number of processors, {100*p} or {p*100} as often 100",
     )
-    parser.add_argument("-p", nargs="+", type=_count, metavar="P", help="numbers of processors; of programs")
-    parser.add_argument("--machine", metavar="FILE", help="a machine file of the other machine (PYBSP_MACHINE)")
+    parser.add_argument("-p", nargs="+", type=count, metavar="P", help="numbers of processors; of programs")
+    parser.add_argument(
+        "--machine", type=some_text, metavar="FILE", help="a machine file of the other machine (PYBSP_MACHINE)"
+    )
     parser.add_argument(
         "--scale", nargs="+", default=[], metavar="NAME=FACTOR", help=f"what if: of {', '.join(_NAMES)} so many times"
     )
     parser.add_argument("--html", metavar="FILE", help="write a page of it, with pictures")
     parser.set_defaults(action=_predict)
-
-
-def _count(text: str) -> int:
-    number = int(text) if text.isdigit() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
-    return number
 
 
 def _predict(options: argparse.Namespace) -> int:
@@ -265,6 +261,8 @@ def _factors(texts: Sequence[str]) -> dict[str, float]:
             factor = 0.0
         if name not in _NAMES or not 0 < factor < float("inf"):
             raise UsageError(f"--scale: expected one of {', '.join(_NAMES)}, = and a factor above 0, got {text!r}")
+        if name in found:
+            raise UsageError(f"--scale: expected {name} once, got {' '.join(texts)}")
         found[name] = factor
     return found
 
@@ -327,7 +325,10 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
         there = resized(machine, p)
         runs = _runs([options.target, *arguments], p, there)
         if not runs:
-            raise UsageError(f"{options.target}: expected a program that calls pybsp.run, and it has not, for p = {p}")
+            raise UsageError(
+                f"{options.target}: expected a program that calls pybsp.run, and it has not, for p = {p}, or its main "
+                "has called sys.exit: let main return"
+            )
         longest, mean = (sum(run.after[k] for run in runs) for k in (0, 1))
         begins = accumulate((len(run.ledger) for run in runs), initial=0)
         indices = {
@@ -397,10 +398,8 @@ def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[simul
         except SystemExit as end:
             if end.code:
                 raise UsageError(f"{program[0]}: ended with {end.code!r} for p = {p}") from end
-        except BSPError:
-            raise
         except Exception as error:
-            what = f"{type(error).__name__}: {error}"
+            what = harmless(f"{type(error).__name__}: {error}")
             raise UsageError(f"{program[0]}: failed for p = {p}: {what}; see `pybsp simulate -p {p}`") from error
         finally:
             simulation.set_options(None)

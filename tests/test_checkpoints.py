@@ -1217,6 +1217,35 @@ def test_restarts_need_a_folder() -> None:
     assert "--checkpoint DIR" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ("--checkpoint FILE", "--checkpoint FILE: expected a folder, or a place for one, got the file FILE"),
+        (
+            "--checkpoint FOLDER/new:FILE/new",
+            "--checkpoint FILE/new: expected a folder, or a place for one, got the fi",
+        ),
+        ("--checkpoint FOLDER --record 2", "--record: expected a processor's number below 2, got 2\n"),
+        ("--checkpoint FOLDER --every abc", "argument every: expected a number of supersteps, a time"),
+        ("--checkpoint a:b:c", "argument checkpoint: expected a folder, or two"),
+    ],
+)
+def test_what_each_rank_would_refuse_the_command_does_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: str, wrong: str
+) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))  # the command sets variables
+
+    def named(text: str) -> str:
+        return text.replace("FILE", str(tmp_path / "file")).replace("FOLDER", str(tmp_path))
+
+    (tmp_path / "file").touch()
+    assert cli.main(["run", "-n", "2", *named(options).split(), __file__]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"pybsp run: {named(wrong)}")
+    assert error.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def test_restarts_need_linux(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -1541,7 +1570,7 @@ def test_one_processor_of_a_recorded_job_runs_alone(tmp_path: Path, program: Pro
     assert re.search(r"CheckpointError: \S+/1.record: in superstep \d+ .*the program does something else", changed.err)
     (part,) = Path(folder).glob("run-0/record/1.part")
     assert part.stat().st_mode & 0o777 == 0o600, "as the part itself"
-    beyond = run([*pybsp_, "run", "-n", "2", "--checkpoint", f"{folder}-3", "--record", "7", str(path), "5"])
+    beyond = run([*pybsp_, "run", "-n", "2", "--checkpoint", f"{folder}-3", str(path), "5"], PYBSP_RECORD="7")
     assert beyond.code
     assert "(pybsp run --record): expected a processor's number below 2, got 7" in beyond.err
     assert beyond.err.count("Traceback") == 1

@@ -395,6 +395,20 @@ def test_exit_on_one_rank_inside_of_a_run(program: Program) -> None:
     named_everywhere(ended, 4, 2, "superstep 0", "SystemExit: 3")
 
 
+@pytest.mark.parametrize(("status", "code"), [("5", 5), ("'bad input'", 1)])
+def test_exit_on_one_virtual_processor_is_printed_as_on_ranks_and_on_all_is_not(
+    program: Program, status: str, code: int
+) -> None:
+    text = "def main(bsp):\n    bsp.sync()\n    if bsp.pid in {}: sys.exit({})\n    bsp.sync()\npybsp.run(main)\n"
+    simulate = [sys.executable, "-m", "pybsp", "simulate", "-p", "3"]
+    alone = run([*simulate, str(program(text.format([1], status)))])
+    failed_once(alone, f"SystemExit: {status.strip(chr(39))}")
+    assert alone.code == code
+    assert sys.version_info < (3, 11) or alone.err.endswith("\n(on virtual processor 1 of 3, in superstep 1)\n")
+    together = run([*simulate, str(program(text.format([0, 1, 2], status)))])
+    assert together == (code, "", "" if code == 5 else "bad input\n")
+
+
 @pytest.mark.whole
 def test_exit_with_a_text_on_one_rank_is_printed_once(program: Program) -> None:
     ended = ranks(3, program("catching(lambda bsp: sys.exit('bad input') if bsp.pid == 2 else bsp.sync())"))

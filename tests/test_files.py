@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 import pybsp
-from pybsp import BSPMachine, EBSPMachine, LogPMachine, UsageError
+from pybsp import BSPMachine, EBSPMachine, LogPMachine, UsageError, chrome
 from pybsp.benchmarks.calibration import machine_file, plots, samples
 from pybsp.benchmarks.calibration import report as calibration_report
 from pybsp.benchmarks.calibration.analysis import analyse
@@ -170,6 +170,22 @@ def test_what_a_later_version_adds_to_a_ledger_is_passed_over(ledger: Any, tmp_p
         one["of a later version"] = 1
     path.write_text(json.dumps(later))
     assert read(path)["runs"][0]["supersteps"].total == read_again(ledger, tmp_path)["runs"][0]["supersteps"].total
+
+
+@pytest.mark.parametrize("number", ["", "-1", "1.0", "\u00b2", "4", "9" * 5000])
+@pytest.mark.parametrize(
+    ("field", "one"), [("kinds", {"sort": 1.0}), ("index_bytes", 8), ("riding", {"allreduce": 1})], ids=str
+)
+def test_what_is_of_no_superstep_of_its_run_is_refused(
+    ledger: Any, tmp_path: Path, field: str, one: Any, number: str
+) -> None:
+    changed = copy.deepcopy(ledger)
+    changed["runs"][1][field] = {"1": one, number: one}
+    count = len(changed["runs"][1]["supersteps"])
+    (tmp_path / "ledger.json").write_text(json.dumps(changed))
+    expected = rf"runs\[1\]\.{field}: expected the number of a superstep, below {count}, got {number:.20}$"
+    with pytest.raises(UsageError, match=expected):
+        read(tmp_path / "ledger.json")
 
 
 def read_again(content: Any, folder: Path) -> Any:
@@ -418,6 +434,30 @@ def test_a_file_that_is_read_or_written_under_another_name_is_not_written_over(
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ("report INPUT", "ledger file"),
+        ("report trace.json --machine INPUT", "machine file"),
+        ("report ledger.json INPUT --html page.html", "ledger file"),
+        ("simulate -p 1 --machine INPUT program.py", "machine file"),
+        ("predict ledger.json --machine INPUT", "machine file"),
+        ("show INPUT", "machine file"),
+    ],
+)
+def test_what_can_be_read_but_once_or_has_no_end_is_refused_as_input(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, name: str
+) -> None:
+    (folder / "trace.json").write_text(f'{{"format": "{chrome.FORMAT}"}}')
+    reads, writes = os.pipe()
+    os.close(writes)
+    for place, kind in ((f"/dev/fd/{reads}", "a pipe"), (os.devnull, "a device")):
+        assert command([place if word == "INPUT" else word for word in arguments.split()]) == 2
+        expected = f"{name} {place}: expected a regular file, got {kind}; it is read more than once: save it first"
+        assert capsys.readouterr().err == f"pybsp {arguments.split()[0]}: {expected}\n"
+    os.close(reads)
+
+
 def test_what_a_device_takes_destroys_nothing(folder: Path) -> None:
     require_different([("--ledger", os.devnull), ("--trace", os.devnull)], [("--machine", os.devnull)])
     assert command(["report", "ledger.json", "ledger.json", "--html", os.devnull]) == 0
@@ -470,6 +510,8 @@ def test_what_an_export_or_a_page_of_plots_would_replace_stays_where_the_disk_is
         "show machine.json",
         "export machine.json --format bspbench",
         "run -n 1 --explain program.py",
+        "--version",
+        "run --help",
     ],
 )
 def test_where_standard_output_is_full_a_line_says_so(folder: Path, arguments: str) -> None:
@@ -496,7 +538,7 @@ for arguments in commands:
 def test_a_reader_that_has_seen_enough_is_no_failure(folder: Path) -> None:
     (folder / "logp.py").write_text("import pybsp\npybsp.logp.run(lambda proc: None)\n")
     commands = ["simulate -p 1 --trace trace.json logp.py", "report ledger.json", "report trace.json"]
-    commands += ["predict ledger.json --machine machine.json", "show machine.json"]
+    commands += ["predict ledger.json --machine machine.json", "show machine.json", "--version"]
     reads, writes = os.pipe()
     os.close(reads)
     ended = subprocess.run(python("-c", MAIN, *commands), stdout=writes, stderr=subprocess.PIPE, text=True, check=False)

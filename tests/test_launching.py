@@ -434,12 +434,22 @@ def test_a_ledger_that_can_no_longer_be_written_costs_no_result(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("start", [["run", "-n", "1"], ["simulate", "-p", "2"]], ids=["ranks", "virtual"])
-@pytest.mark.parametrize("end", ["pass", "import sys; sys.exit()", "import sys; sys.exit(3)"], ids=["", "exit", "3"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "pass",
+        "import sys; sys.exit()",
+        "import sys; sys.exit(3)",
+        "import pybsp, sys; pybsp.run(lambda bsp: sys.exit(0))",
+    ],
+    ids=["", "exit", "3", "exit in main"],
+)
 def test_a_ledger_that_no_run_has_written_is_told(tmp_path: Path, start: list[str], end: str) -> None:
     program, ledger = tmp_path / "program.py", tmp_path / "ledger.json"
     program.write_text(f"def main(bsp):\n    bsp.sync()\n{end}\n")
     ended = run([sys.executable, "-m", "pybsp", *start, "--ledger", str(ledger), str(program)])
-    text = f"pybsp {start[0]}: no BSP run has written the ledger {ledger}; pybsp.run(main) in {program} would\n"
+    text = f"pybsp {start[0]}: no BSP run has written the ledger {ledger}; pybsp.run(main) in {program} would"
+    text += ", where main does not call sys.exit\n"
     assert (ended.code, ended.out, ended.err) == ((3, "", "") if "3" in end else (0, "", text))
 
 

@@ -66,7 +66,8 @@ LAYERS = {
         "benchmarks", "ground machines transport messages logp bsp routers runs collectives logp-on-bsp names"
     ),
     "command": Layer(
-        "__main__ cli configured doctor labelled logp_report page predict probe pytest_plugin report starting",
+        "__main__ argument_types cli configured doctor labelled logp_report page predict probe pytest_plugin report "
+        "starting",
         "ground machines transport messages logp bsp routers runs benchmarks",
     ),
 }

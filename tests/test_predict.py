@@ -274,6 +274,15 @@ def test_a_page_of_predictions_has_pictures(files: tuple[str, str], tmp_path: Pa
     assert "<script" not in text
 
 
+PROGRAMS = {
+    "QUIET": "",
+    "EXIT": "raise SystemExit(3)",
+    "LEAVING": "import pybsp, sys\npybsp.run(lambda bsp: sys.exit(0))\n",
+    "LINES": "raise ValueError('bad\\nthing')",
+    "AFAR": "import pybsp\npybsp.run(lambda bsp: bsp.send(7, 'text'))\n",
+}
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -288,6 +297,16 @@ def test_a_page_of_predictions_has_pictures(files: tuple[str, str], tmp_path: Pa
         (["MACHINE", "--machine", "MACHINE"], "ledger file .*machine.json: "),
         (["PROGRAM", "x", "-p", "2", "--machine", "MACHINE"], "failed for p = 2: ValueError: invalid literal"),
         (["QUIET", "-p", "2", "--machine", "MACHINE"], "expected a program that calls pybsp.run"),
+        (
+            ["LEAVING", "-p", "2", "--machine", "MACHINE"],
+            "for p = 2, or its main has called sys.exit: let main return\n$",
+        ),
+        (["LINES", "-p", "2", "--machine", "MACHINE"], r"LINES: failed for p = 2: ValueError: bad\\nthing; see"),
+        (["AFAR", "-p", "2", "--machine", "MACHINE"], "AFAR: failed for p = 2: UsageError: bsp.send: argument dest: "),
+        (
+            ["PROGRAM", "-p", "2", "--machine", "MACHINE", "--scale", "g=2", "g=3"],
+            "--scale: expected g once, got g=2 g=3",
+        ),
         (["EXIT", "-p", "2", "--machine", "MACHINE"], "ended with 3 for p = 2"),
         (
             ["PROGRAM", "1", "-p", "2", "--machine", "MACHINE", "--html", "/nowhere/x"],
@@ -298,9 +317,10 @@ def test_a_page_of_predictions_has_pictures(files: tuple[str, str], tmp_path: Pa
 def test_what_is_wrong_is_named(
     files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
 ) -> None:
-    for name, text in (("QUIET", ""), ("EXIT", "raise SystemExit(3)")):
+    named = {"PROGRAM": files[0], "MACHINE": files[1]}
+    for name, text in PROGRAMS.items():
+        named[name] = str(tmp_path / name)
         (tmp_path / name).write_text(text)
-    named = {"PROGRAM": files[0], "MACHINE": files[1], "QUIET": str(tmp_path / "QUIET"), "EXIT": str(tmp_path / "EXIT")}
     assert command(["predict", *(named.get(option, option) for option in options)]) == 2
     assert re.search(f"pybsp predict: .*{said}", capsys.readouterr().err)
 

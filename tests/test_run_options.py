@@ -237,6 +237,56 @@ def test_explain_says_whence_each_setting_came(
     assert [line for line in lines if "two-phase" in line] == [f"router:       two-phase  ({path.parent}/pybsp.toml)"]
 
 
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that runs in this process leaves its arguments and its path as they were."""
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("arguments", ["-- -p 3", "-p 3 -- x", "-- -- x", "x --"])
+@pytest.mark.parametrize("before", [[], ["--"]], ids=["", "--"])
+def test_a_program_gets_its_arguments_as_from_python(
+    program: Program, capfd: pytest.CaptureFixture[str], before: list[str], arguments: str
+) -> None:
+    path = str(program("import sys\nprint(sys.argv[1:])\n"))
+    assert cli.main(["simulate", "-p", "2", *before, path, *arguments.split()]) == 0
+    assert capfd.readouterr().out == f"{arguments.split()}\n"
+    assert any(line.endswith(f"{path} {arguments}") for line in explained(capfd, *before, path, *arguments.split()))
+
+
+@pytest.mark.parametrize("wrong", ["", "-1", "2.0", "\u00b2", "\u0663", "99999999999999999999", "1" * 5000])
+@pytest.mark.parametrize("command", ["run -n", "simulate -p", "predict program.py -p", "replay folder --pid"])
+def test_a_number_of_processors_that_is_none_is_refused_in_a_line(
+    capsys: pytest.CaptureFixture[str], command: str, wrong: str
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main([*command.split(), wrong, "program.py"])
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert f": error: argument {command.split()[-1]}: expected a " in line
+    assert line.endswith(f" to 2147483647, got {wrong!r:.40}")
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("run -n 1", "--router --hosts --machine --checkpoint --every"),
+        ("simulate -p 1", "--machine"),
+        ("report", "--machine"),
+        ("predict", "--machine"),
+    ],
+)
+def test_an_option_that_says_nothing_is_not_taken_for_one_that_is_not_there(
+    program: Program, capsys: pytest.CaptureFixture[str], command: str, options: str
+) -> None:
+    path = str(program("raise SystemExit('it ran')\n"))
+    for option in options.split():
+        with pytest.raises(SystemExit, match="2"):
+            cli.main([*command.split(), option, "", path])
+        assert f": error: argument {option}: expected text, got ''" in capsys.readouterr().err
+
+
 def test_a_folder_in_the_place_of_a_program_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["run", "-n", "1", str(tmp_path)]) == 2
     assert f"pybsp run: program {tmp_path}: expected a file" in capsys.readouterr().err

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from .waiting import Waiter
 
 
+MOST = 1 << 31  # processors, as far as MPI counts them
+
+
 def rounds(p: int) -> int:
     """The rounds of a dissemination among p processors."""
     return (p - 1).bit_length()
@@ -47,7 +50,7 @@ def pays_from(latency: float, o_msg: float) -> int:
         o_msg: seconds that a message takes of a processor's time, sent and received.
 
     Returns:
-        `sys.maxsize` where messages cost nothing.
+        `sys.maxsize` where messages cost nothing, or so little that no MPI has so many processors.
     """
     if o_msg <= 0:
         return sys.maxsize
@@ -55,6 +58,8 @@ def pays_from(latency: float, o_msg: float) -> int:
     p = 2
     while (p - 1 - rounds(p)) * o_msg <= (2 + rounds(p)) * latency:
         p *= 2
+        if p > MOST:
+            return sys.maxsize
     low, high = p // 2, p
     while high - low > 1:
         middle = (low + high) // 2

@@ -423,6 +423,32 @@ def test_a_ledger_as_csv_has_a_line_for_each_superstep_and_so_has_a_parts(spmd: 
         assert re.match(r"Ledger\.to_csv: /.*/absent/ledger\.csv: cannot be written", text)
 
 
+@pytest.mark.parametrize("label", ["a\rb", "\r", 'a\r"b"', "a\r\nb"])
+def test_a_carriage_return_in_a_label_comes_back_from_csv_and_others_are_written_as_without(
+    tmp_path: Path, label: str
+) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        for one in label, "plain":
+            with bsp.superstep(one):
+                bsp.send(0, bsp.pid)
+
+    pybsp.simulate(main, p=2).ledger.to_csv(tmp_path / "ledger.csv")
+    with (tmp_path / "ledger.csv").open(newline="") as file:
+        first, second = csv.DictReader(file)
+    assert first == {**second, "label": label}
+    head, *_, plain, end = (tmp_path / "ledger.csv").read_bytes().split(b"\n")
+    assert head.startswith(b"label,work,")
+    assert plain.startswith(b"plain,0")
+    assert end == b""
+
+
+@pytest.mark.parametrize("path", [None, 3, b"x"])
+def test_a_path_for_csv_that_is_none_is_an_error(path: Any) -> None:
+    ledger = pybsp.simulate(lambda bsp: bsp.sync(), p=1).ledger
+    with pytest.raises(pybsp.UsageError, match=r"Ledger\.to_csv: argument path: expected that of the file to write"):
+        ledger.to_csv(path)
+
+
 def test_measured_seconds_are_there(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         before = bsp.time()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,11 @@ def test_it_pays_where_heads_to_all_cost_more_than_the_dissemination() -> None:
     assert (p - 1 - rounds(p)) * o_msg > (2 + rounds(p)) * latency
     assert (p - 2 - rounds(p - 1)) * o_msg <= (2 + rounds(p - 1)) * latency
     assert pays_from(0.0, o_msg) == 4  # the first p with fewer rounds than others
+
+
+@pytest.mark.parametrize(("latency", "o_msg"), [(1e308, 1e-6), (1e308, 1e300), (1.0, 1e-300)])
+def test_where_no_machine_is_so_large_that_it_pays_it_never_does(latency: float, o_msg: float) -> None:
+    assert pays_from(latency, o_msg) == sys.maxsize
 
 
 def test_on_a_measured_machine_direct_becomes_sparse_where_that_pays() -> None:
