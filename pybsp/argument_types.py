@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-MOST = (1 << 31) - 1  # processors, as far as MPI counts them
+from .machine import MOST_PROCESSORS
 
 
 def count(text: str) -> int:
@@ -21,9 +21,9 @@ def processor(text: str) -> int:
 
 def _whole(text: str, least: int, what: str) -> int:
     # Not all that `isdigit` takes for one is a digit to `int`, nor does that read any number of them.
-    number = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(MOST)) else -1
-    if not least <= number <= MOST:
-        raise argparse.ArgumentTypeError(f"expected {what} from {least} to {MOST}, got {text!r:.40}")
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(MOST_PROCESSORS)) else -1
+    if not least <= number <= MOST_PROCESSORS:
+        raise argparse.ArgumentTypeError(f"expected {what} from {least} to {MOST_PROCESSORS}, got {text!r:.40}")
     return number
 
 
