@@ -21,6 +21,7 @@ from .checkpoints import asked as checkpoints
 from .checkpoints import restarts
 from .checkpoints.notice import NoticeFile, new_file
 from .checkpoints.record import RecordReader
+from .checkpoints.saver import ENDED
 from .configured import TYPES, Choice, configured
 from .errors import BSPError, CheckpointError, LauncherError, UsageError
 from .failures import outcome
@@ -314,7 +315,7 @@ def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
     def job() -> int:
         if options.restarts:
             return _until_done(command, os.environ[settings.CHECKPOINT], options.restarts, notices)
-        return supervise(command, _Signals(notices))
+        return _once(command, _Signals(notices), notices)
 
     here = not options.hosts and not slurm.allocated()  # what ranks of other hosts have written is not seen here
     status = _expecting(settings.text(settings.LEDGER) if here else "", options, job)
@@ -374,11 +375,20 @@ class _Signals:
         return 0 if first and number == signal.SIGTERM and self._notices.give() else number
 
 
+def _once(command: Sequence[str], signals: _Signals, notices: NoticeFile) -> int:
+    """Run a job; its status, which says of one with checkpoints that it was told to end only where that is so.
+
+    Launchers that end the others when a rank dies do it with the same signal, and so with the same status.
+    """
+    status = supervise(command, signals)
+    return restarts.KILLED if status == ENDED and not (signals.come or notices.answered()) else status
+
+
 def _until_done(command: Sequence[str], folders: str, restarts_: int, notices: NoticeFile) -> int:
     signals = _Signals(notices)
 
     def job() -> int:
-        status = supervise(command, signals)
+        status = _once(command, signals, notices)
         if status:
             end_children()
             leftovers.remove()

@@ -143,6 +143,40 @@ def test_an_array_keeps_its_order_in_memory(axes: tuple[int, ...]) -> None:
     found[:] = 0
 
 
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "backwards": lambda a: a[::-1],
+    "each other row": lambda a: a[::2],
+    "each other column": lambda a: a[:, :, ::2],
+    "a part": lambda a: a[3:20, 2:19, 1:18],
+    "of a transpose, backwards": lambda a: a.transpose(2, 0, 1)[::2, ::-1],
+    "a diagonal": lambda a: np.einsum("iij->ji", a),
+    "a row, backwards": lambda a: a[3, 4, ::-1],
+    "all the same": lambda a: np.broadcast_to(a[:, 0, :, None], (21, 21, 3)),
+}
+
+
+@pytest.mark.parametrize("beside", [[], [{1}]], ids=["plain", "pickled"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_of_an_array_has_the_sums_that_it_had(view: str, beside: list[Any]) -> None:
+    array = VIEWS[view](np.random.default_rng(0).random((21, 21, 21)))
+    found = round_trip([array, *beside])[0]
+    assert np.array_equal(found, array)
+    assert (found.dtype, found.flags.writeable) == (array.dtype, array.flags.writeable)
+    sums = [one.sum() for one in (array, found)], [one.mean() for one in (array, found)], [array.std(), found.std()]
+    for of_array, of_found in sums:
+        assert of_array == of_found
+    for axis in range(array.ndim):
+        assert array.sum(axis).tolist() == found.sum(axis).tolist()
+
+
+def test_texts_of_numpy_keep_the_zeros_at_their_ends() -> None:
+    for text in (np.bytes_(b"z\0"), np.str_("z\0"), np.bytes_(b"\0"), np.str_("\ud800")):
+        found = round_trip({"text": text})["text"]
+        assert type(found) is type(text)
+        assert found.item() == text.item()
+        assert len(found) == len(text)
+
+
 def test_a_record_that_comes_back_may_be_written_to() -> None:
     found = round_trip(np.zeros(2, "i4,f8")[1])
     found["f0"] += 1
@@ -1021,6 +1055,27 @@ def test_a_job_is_started_again_while_it_gets_further(tmp_path: Path) -> None:
     assert ended(5, 3, (4, "000001"), (5, "000002"), 70) == 5, "the first since the last checkpoint"
     assert ended(5, ENDED) == ENDED
     assert restarts.until_done(job(1), lambda: True, [tmp_path], 5) == 1
+
+
+@pytest.mark.parametrize(("restarts_", "status"), [(0, 137), (1, 0)])
+def test_a_job_that_its_launcher_ends_as_if_it_had_saved_has_died(tmp_path: Path, restarts_: int, status: int) -> None:
+    """srun ends the ranks that are left by SIGTERM, whose status is that of a job which was told to end and has."""
+    path, died = tmp_path / "program.py", tmp_path / "died"
+    path.write_text(
+        "import os, pathlib, pybsp\n"
+        "def main(bsp):\n"
+        f"    died = pathlib.Path({str(died)!r})\n"
+        "    if bsp.pid == 1 and not died.exists():\n"
+        "        died.touch()\n"
+        "        os._exit(143)\n"
+        "    bsp.sync()\n"
+        "    bsp.restore(0)\n"
+        "pybsp.run(main)\n"
+    )
+    options = ["-n", "2", "--checkpoint", str(tmp_path / "ck"), *["--restarts", str(restarts_)][: 2 * restarts_]]
+    ended = run([*python("-m"), "pybsp", "run", *options, str(path)])
+    assert ended.code == status, ended
+    assert ("the job died (status 137); started again" in ended.err) == bool(restarts_)
 
 
 @pytest.mark.whole

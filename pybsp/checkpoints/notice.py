@@ -56,7 +56,8 @@ def _handle(number: int, frame: FrameType | None) -> None:
 class NoticeFile:
     """The file of a job through which `pybsp run` gives processor 0 notice.
 
-    It is there, and empty, while processor 0 heeds it; with anything in it the job is to end.
+    It is there, and empty, while processor 0 heeds it; with anything in it the job is to end. Another one beside it is
+    there once all have saved, and the job ends.
 
     Args:
         path: in the folder that all see, with a name of this job's own; None: nobody gives notice by a file.
@@ -64,6 +65,7 @@ class NoticeFile:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
+        self._answer = None if path is None else path.with_name(f"{path.name}-saved")
 
     def heed(self) -> None:
         """Processor 0 heeds it from now on."""
@@ -95,17 +97,27 @@ class NoticeFile:
                 return True
         return False
 
+    def answer(self) -> None:
+        """All have saved, and the job ends."""
+        if self._answer is not None:
+            with suppress(OSError):
+                self._answer.touch()
+
+    def answered(self) -> bool:
+        """Whether the job has ended so; also where nobody could tell."""
+        return self._answer is None or self._answer.exists()
+
     def remove(self) -> None:
         """The job has ended."""
-        if self.path is not None:
+        for file in filter(None, (self.path, self._answer)):
             with suppress(OSError):  # it is not there, or nor is its folder
-                self.path.unlink()
+                file.unlink()
 
     def remove_others(self) -> None:
         """Take away what jobs have left that used the folder before, and were killed."""
         if self.path is not None:
             for other in self.path.parent.glob("end-*"):
-                if other != self.path:
+                if other not in (self.path, self._answer):
                     with suppress(OSError):
                         other.unlink()
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from ..dtypes import is_plain
 from ..errors import CheckpointError
 from ..transport import Bytes
+from .strides import Strides, relaid
 
 Tree = Any  # what JSON has
 
@@ -134,14 +135,12 @@ class StateEncoder:
         if id(value) in self._known:
             return {"": "registered", "number": self._known[id(value)]}
         if not value.flags.forc:
-            axes = np.argsort([-abs(stride) for stride in value.strides], kind="stable")
-            turned = value.transpose(axes)
-            if turned.flags.c_contiguous:  # sums go along memory
-                return {"": "permuted", "axes": np.argsort(axes).tolist(), "array": self._array(turned)}
+            strides, writable = Strides.of(value), value.flags.writeable
+            straight = self._array(strides.straight(value))
+            return {"": "relaid", **strides._asdict(), "writable": writable, "array": straight}
         dtype = _dtype_text(value.dtype)  # raises where it has objects, whose bytes say nothing
         order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
-        data = value if order == "F" else np.ascontiguousarray(value)
-        raw = data.ravel("K").view(np.uint8) if data.size and data.itemsize else b""
+        raw = value.ravel("K").view(np.uint8) if value.size and value.itemsize else b""
         return {
             "": "array",
             "dtype": dtype,
@@ -195,6 +194,12 @@ class _Pickler(pickle.Pickler):
 
     def persistent_id(self, value: Any) -> Any:
         return self.known.get(id(value)) if type(value) is np.ndarray else None
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value) is not np.ndarray or value.flags.forc or value.dtype.hasobject:
+            return NotImplemented
+        strides = Strides.of(value)
+        return relaid, (*strides, value.flags.writeable, strides.straight(value))
 
 
 class _Unpickler(pickle.Unpickler):
@@ -277,8 +282,14 @@ class StateDecoder:
         self._seen.append(found)
         return found
 
-    def _permuted(self, tree: Tree) -> NDArray[Any]:
+    def _permuted(self, tree: Tree) -> NDArray[Any]:  # of checkpoints of version 0.3.0
         found = self._seen[-1] = self._array(tree["array"]).transpose(tree["axes"])
+        return found
+
+    def _relaid(self, tree: Tree) -> NDArray[Any]:
+        straight = self._array(tree["array"])
+        found: NDArray[Any] = relaid(tree["axes"], tree["flips"], tree["gaps"], tree["writable"], straight)
+        self._seen[-1] = found
         return found
 
     def _registered(self, tree: Tree) -> NDArray[Any]:
@@ -290,7 +301,13 @@ class StateDecoder:
         dtype = _dtype_of(tree["dtype"])
         if not dtype.itemsize:
             return dtype.type()  # an empty text, which numpy does not read from a buffer
-        return np.frombuffer(base64.b64decode(tree["base64"]), dtype).copy()[0]  # a record may be written to
+        raw = base64.b64decode(tree["base64"])
+        # In an array zeros at the end of a text are none of it.
+        if dtype.kind == "S":
+            return np.bytes_(raw)
+        if dtype.kind == "U":
+            return np.str_(raw.decode(f"utf-32-{'be' if dtype.str[0] == '>' else 'le'}", "surrogatepass"))
+        return np.frombuffer(raw, dtype).copy()[0]  # a record may be written to
 
     def _dtype(self, tree: Tree) -> np.dtype[Any]:
         return _dtype_of(tree["dtype"])
@@ -340,6 +357,7 @@ _DECODERS: Final[Mapping[str, Callable[[StateDecoder, Tree], Any]]] = {
     "dict": StateDecoder._dict,
     "array": StateDecoder._array,
     "permuted": StateDecoder._permuted,
+    "relaid": StateDecoder._relaid,
     "registered": StateDecoder._registered,
     "number": StateDecoder._number,
     "dtype": StateDecoder._dtype,

@@ -413,6 +413,7 @@ class Saver(Saving):
                 _print(f"was told to end: saved in {place}; started again, the program goes on from there")
             else:
                 _print(f"was told to end, and could not save; started again, the program goes on from {place}")
+            self.notices.answer()
         raise SystemExit(ENDED)
 
     def close(self) -> None:
