@@ -118,7 +118,7 @@ def run(
             "every": every is not None,
         }
         check_keywords("pybsp.run", main, args, given)
-        _require_no_number(main, args, kwargs)
+        _require_own_keywords(main, args, kwargs)
 
     def virtual(simulated: simulation.SimulateOptions | None) -> Result:
         result: Result = simulation.run_simulated(
@@ -137,8 +137,8 @@ def run(
     return session.run(lambda bsp: main(bsp, *args, **kwargs), check, virtual)
 
 
-def _require_no_number(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raise UsageError for a number of processors, where main takes no keyword of that name."""
+def _require_own_keywords(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise UsageError for a number of processors, or a communicator, where main takes no keyword of that name."""
     for name in ("p", "n"):
         if name in kwargs and not takes(main, args, kwargs):
             raise UsageError(
@@ -147,6 +147,12 @@ def _require_no_number(main: Callable[..., Any], args: Sequence[Any], kwargs: Ma
                 f"launcher says (`pybsp run -n {kwargs[name]} program.py`); pybsp.start_ranks(main, n={kwargs[name]}) "
                 f"starts ranks from here, and pybsp.simulate(main, p={kwargs[name]}) virtual processors"
             )
+    if "comm" in kwargs and not takes(main, args, kwargs):
+        raise UsageError(
+            f"pybsp.run: argument comm: expected keywords of main alone, and {getattr(main, '__qualname__', main)} "
+            "takes none of this name: a run is of all ranks; `with pybsp.attach(comm) as bsp:` makes a machine of those "
+            "of a communicator"
+        )
 
 
 def run_recorded(

@@ -7,6 +7,8 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from .errors import UsageError
+
 Entered = TypeVar("Entered")
 Arguments = ParamSpec("Arguments")
 
@@ -16,8 +18,15 @@ class Managed(Generic[Entered]):
 
     def __init__(self, generator: Iterator[Entered]) -> None:
         self._generator: Any = generator
+        self._entered = False
 
     def __enter__(self) -> Entered:
+        if self._entered:
+            name = self._generator.gi_code.co_name
+            raise UsageError(
+                f"{name}: expected a context that is entered once, got one that was before; call {name} again"
+            )
+        self._entered = True
         try:
             entered: Entered = next(self._generator)
             return entered

@@ -587,3 +587,17 @@ def test_a_managed_context_lets_exceptions_through_as_they_are() -> None:
     assert left == [3, 4]
     with pytest.raises(ZeroDivisionError), context(5):
         os.getpid() // 0
+    again = context(6)
+    with again:
+        with pytest.raises(pybsp.UsageError, match="context: expected a context that is entered once, .* call context"):
+            again.__enter__()
+        assert left == [3, 4, 5]
+    with pytest.raises(pybsp.UsageError, match="entered once"), again:
+        pass
+    assert left == [3, 4, 5, 6]
+
+
+def test_a_run_on_a_communicator_is_refused_with_the_way_out() -> None:
+    with pytest.raises(pybsp.UsageError, match=r"pybsp.run: argument comm: .* `with pybsp.attach\(comm\) as bsp:`"):
+        pybsp.run(lambda bsp: None, comm=None)  # type: ignore[call-arg]
+    assert pybsp.run(lambda bsp, comm: comm, comm=3) == 3
