@@ -150,8 +150,8 @@ def _require_own_keywords(main: Callable[..., Any], args: Sequence[Any], kwargs:
     if "comm" in kwargs and not takes(main, args, kwargs):
         raise UsageError(
             f"pybsp.run: argument comm: expected keywords of main alone, and {getattr(main, '__qualname__', main)} "
-            "takes none of this name: a run is of all ranks; `with pybsp.attach(comm) as bsp:` makes a machine of those "
-            "of a communicator"
+            "takes none of this name: a run is of all ranks; `with pybsp.attach(comm) as bsp:` makes a machine of "
+            "those of a communicator"
         )
 
 
