@@ -678,6 +678,27 @@ def test_the_error_of_a_timeout_comes_back(monkeypatch: pytest.MonkeyPatch) -> N
     assert "bsp.sync()" in str(caught.value.__cause__)
 
 
+def test_a_child_that_a_rank_forks_is_no_rank_where_it_leaves_the_program(
+    ranks: pybsp.Ranks, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(bsp: pybsp.BSP, ends: Callable[[], Any]) -> int:
+        child = os.fork()
+        if child == 0:
+            return cast(int, ends())
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        bsp.sync()
+        return status
+
+    for ends, status in ((lambda: 7, 0), (sys.exit, 0), (lambda: sys.exit(3), 3), (lambda: sys.exit("bad end"), 1)):
+        assert ranks.run(main, ends).results == [status] * P
+    assert capsys.readouterr().err.count("bad end\n") == P
+    assert ranks.run(main, lambda: 1 // 0).results == [1] * P
+    error = capsys.readouterr().err
+    assert error.count("ZeroDivisionError") == P
+    assert "pybsp/serving.py" not in error
+    assert ranks.run(ring, 1).results == [1, 0]
+
+
 @pytest.mark.whole
 def test_a_child_that_was_forked_leaves_its_parents_ranks_alone(ranks: pybsp.Ranks) -> None:
     ranks.run(ring, 1)
