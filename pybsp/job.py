@@ -339,6 +339,8 @@ class Job:
         return self._ended(operation, done)
 
     def _ended(self, operation: str, done: dict[int, tuple[Done, Received]]) -> tuple[list[Ended], Ledger | None]:
+        from .by_value import loads_back
+
         found: list[Ended] = []
         ledger = None
         for pid in range(self.p):
@@ -348,7 +350,7 @@ class Job:
                 found.append(Ended(None, error, how.failed.own, how.failed.expected))
                 continue
             try:
-                result, of_all = received.load()
+                result, of_all = received.load(loads_back)
             except Exception as error:
                 found.append(Ended(error=_unloaded(operation, pid, error), own=True))
                 continue
@@ -462,15 +464,15 @@ def _unloaded(operation: str, pid: int, cause: Exception) -> ProcessorError:
 
 def _exception(pid: int, raised: Raised, received: Received) -> BaseException:
     """What a processor raised; a ProcessorError where that did not come whole."""
-    import cloudpickle
+    from .by_value import loads_back
 
     error: BaseException | None = None
     with suppress(Exception):
-        error = received.load()
+        error = received.load(loads_back)
     if error is None:
         error = ProcessorError(f"processor {pid} failed: {raised.text}", pid, 0, "")
     try:
-        text = raised.trace if isinstance(raised.trace, str) else "".join(cloudpickle.loads(raised.trace).format())
+        text = raised.trace if isinstance(raised.trace, str) else "".join(loads_back(raised.trace).format())
     except Exception:
         text = raised.text
     error.__cause__ = OnRank(text)

@@ -123,10 +123,14 @@ class Received:
     def __init__(self, text: bytes, buffers: Sequence[memoryview], mapped: mmap.mmap | None) -> None:
         self._text, self._buffers, self._mapped = text, buffers, mapped
 
-    def load(self) -> Any:
-        """The object. May be called once."""
+    def load(self, loads: Callable[..., Any] = pickle.loads) -> Any:
+        """The object. May be called once.
+
+        Args:
+            loads: makes it, of the pickle and its buffers.
+        """
         buffers, self._buffers = self._buffers, ()
-        return pickle.loads(self._text, buffers=buffers)
+        return loads(self._text, buffers=buffers)
 
     def release(self) -> bool:
         """Give the memory back; False where something still refers to it, which then keeps it."""

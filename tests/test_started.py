@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import io
 import os
 import signal
@@ -139,6 +140,40 @@ def test_instances_of_a_scripts_classes_can_be_sent_by_whatever_way_they_reach_t
     )
     names = ["Point", "Colour", "Point", "Point", "Program", "Point", "2"]
     assert ended_well(run(python(path))).split() == [name for name in names for _ in range(2)]
+
+
+def test_what_comes_back_leaves_classes_as_they_are_here(ranks: pybsp.Ranks) -> None:
+    """They go by value, and so do those that a rank makes, which come as they are there."""
+
+    class Point:
+        factor = 2
+
+        def scaled(self) -> int:
+            return self.factor
+
+    class Colour(enum.Enum):
+        RED = 1
+
+    class MeltedError(HotError):
+        factor = 2
+
+    def main(bsp: pybsp.BSP) -> Any:
+        Point.factor = 7
+        return Point(), Colour.RED, type("New", (), {"pid": bsp.pid})()
+
+    def fails(bsp: pybsp.BSP) -> None:
+        MeltedError.factor = 7
+        raise MeltedError
+
+    scaled = Point.scaled
+    points, colours, new = zip(*ranks.run(main).results, strict=True)
+    assert Point.scaled is scaled
+    assert [point.scaled() for point in points] == [2] * P
+    assert colours == (Colour.RED,) * P
+    assert [one.pid for one in new] == [0, 1]
+    with pytest.raises(MeltedError):
+        ranks.run(fails)
+    assert MeltedError.factor == 2
 
 
 def test_options_and_settings_reach_the_ranks(ranks: pybsp.Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
