@@ -319,6 +319,8 @@ def main() -> None:
         lines[number].send((own, number))
         if number:
             lines[number].become(number)
+    with open(os.devnull) as nothing:  # the launcher leaves all but rank 0 a pipe that nobody writes to, or closes
+        os.dup2(nothing.fileno(), 0)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)  # type: ignore[union-attr]
     from .world import usable_mpi

@@ -205,6 +205,15 @@ def test_what_ranks_print_comes_with_their_number(ranks: pybsp.Ranks, capsys: py
     assert sorted(printed.err.splitlines()) == ["[0] no newline", "[1] no newline"]
 
 
+def test_the_standard_input_of_ranks_is_at_its_end(ranks: pybsp.Ranks) -> None:
+    def main(bsp: pybsp.BSP) -> bool:
+        with pytest.raises(EOFError):
+            input()
+        return os.read(0, 1) == b"" and sys.stdin.read() == ""
+
+    assert ranks.run(main).results == [True] * P
+
+
 def test_a_run_goes_on_where_the_folder_of_this_process_is_gone(
     ranks: pybsp.Ranks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
