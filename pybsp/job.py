@@ -172,6 +172,12 @@ class Job:
         """Whether this process is a child that was forked since: the ranks are its parent's."""
         return os.getpid() != self._process
 
+    @property
+    def lost(self) -> bool:
+        """Whether ranks that were there have ended, or their launcher has, while nothing ran."""
+        there = self._meeting is None
+        return there and (self._mpiexec.poll() is not None or any(rank.line.hung_up(0) for rank in self._ranks))
+
     def ready(self, operation: str) -> None:
         """Wait until all ranks are there; the job is over where this raises."""
         try:

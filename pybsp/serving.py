@@ -8,7 +8,6 @@ Its output goes to that process, by the number of the rank. It ends when its lin
 from __future__ import annotations
 
 import os
-import select
 import socket
 import sys
 import traceback
@@ -188,9 +187,7 @@ class _Server:
 
     def _look(self) -> None:
         """In a thread: end this process where the other end is gone while a program runs; say where that is."""
-        hung = select.poll()
-        hung.register(self.line.fileno(), getattr(select, "POLLRDHUP", 0))
-        while not hung.poll(1000 * PROGRESS if self.progress else None):
+        while not self.line.hung_up(PROGRESS if self.progress else None):
             bsp = self.processor
             if bsp is not None:
                 account = bsp._superstep.account

@@ -12,6 +12,7 @@ import fcntl
 import mmap
 import os
 import pickle
+import select
 import socket
 import struct
 import tempfile
@@ -242,6 +243,12 @@ class Line:
                 buffers.append(memoryview(data))
         buffers = [one.toreadonly() if fixed else one for one, fixed in zip(buffers, head.fixed, strict=True)]
         return head.about, Received(text, buffers, mapped)
+
+    def hung_up(self, seconds: float | None) -> bool:
+        """Whether the other end is gone; waits for that so long, None: for ever."""
+        hung = select.poll()
+        hung.register(self.fileno(), getattr(select, "POLLRDHUP", 0))
+        return bool(hung.poll(None if seconds is None else 1000 * seconds))
 
     def become(self, file: int) -> None:
         """Let a file of this process, by its number, be this end, in place of the line."""

@@ -279,7 +279,9 @@ class Ranks:
             self._require_usable(operation)
             self._in_use = True
             try:
-                if self._job is None:
+                if self._job is not None and self._job.lost:
+                    self._job.kill()
+                if self._job is None or self._job.over:
                     self._job = Job(self.p, self._hosts, operation)
                 if self._closed:  # by another thread, which may have seen no job to stop
                     self._job.stopping = True

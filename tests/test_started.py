@@ -780,6 +780,16 @@ def test_a_rank_that_dies_is_named_and_the_next_run_has_new_ones(capfd: pytest.C
 
 
 @pytest.mark.whole
+def test_the_run_after_a_rank_has_died_idle_has_new_ones() -> None:
+    with pybsp.ranks(P) as ranks:
+        before = ranks.run(lambda bsp: os.getpid()).results
+        os.kill(before[0], signal.SIGKILL)
+        wait_for_the_end_of(before[:1])
+        time.sleep(0.05)  # of its other threads too
+        assert not {*ranks.run(lambda bsp: os.getpid()).results} & {*before}
+
+
+@pytest.mark.whole
 def test_a_failure_that_ends_the_job_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others compute, and do not come to learn of it."""
     monkeypatch.setenv("PYBSP_GRACE", "0.2")
@@ -926,6 +936,10 @@ def test_ranks_end_with_the_process_that_started_them(end: signal.Signals, state
     ended = finish(script)
     assert ended.code != 0
     assert ("KeyboardInterrupt" in ended.err) == (end == signal.SIGINT)
+    wait_for_the_end_of(processes)
+
+
+def wait_for_the_end_of(processes: Sequence[int]) -> None:
     until = time.monotonic() + 30
     while any(alive(one) for one in processes):
         assert time.monotonic() < until, "ranks go on"
