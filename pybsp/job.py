@@ -5,7 +5,6 @@ What they run is in serving.py. This process is no rank: it meets each of them a
 
 from __future__ import annotations
 
-import atexit
 import codecs
 import os
 import re
@@ -14,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -128,9 +128,10 @@ class Job:
 
     Args (here and in methods):
         operation: that the user has called, for errors.
+        owner: who uses them: they end with it, and with Python.
     """
 
-    def __init__(self, p: int, hosts: str, operation: str) -> None:
+    def __init__(self, p: int, hosts: str, operation: str, owner: object) -> None:
         self.p, self.over, self.stopping = p, False, False
         self._process = os.getpid()
         self._progress = in_notebook()
@@ -165,7 +166,7 @@ class Job:
         os.set_blocking(self._output.fileno(), False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._output, selectors.EVENT_READ, self._hear)
-        atexit.register(self.kill)
+        self._end_with_owner = weakref.finalize(owner, self.kill)
 
     @property
     def inherited(self) -> bool:
@@ -432,7 +433,7 @@ class Job:
         if self.over or self.inherited:
             return
         self.over = True
-        atexit.unregister(self.kill)
+        self._end_with_owner.detach()
         if self._meeting is not None:
             self._meeting.close()
         for line in self._lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import gc
 import io
 import os
 import signal
@@ -918,6 +919,16 @@ with pybsp.ranks(2) as ranks:
         ranks.run(main, True)
     time.sleep(60)
 """
+
+
+def test_ranks_that_nobody_refers_to_any_more_end() -> None:
+    files = len(os.listdir("/proc/self/fd"))
+    ranks = pybsp.ranks(1)
+    processes = ranks.run(lambda bsp: os.getpid()).results
+    del ranks
+    gc.collect()
+    wait_for_the_end_of(processes)
+    assert len(os.listdir("/proc/self/fd")) <= files
 
 
 @pytest.mark.whole
