@@ -121,6 +121,19 @@ class _StartedRank(NamedTuple):
     outputs: tuple[_Output, _Output]
 
 
+_jobs: weakref.WeakSet[Job] = weakref.WeakSet()
+
+
+def _leave_to_the_parent() -> None:
+    """In a child that was forked: have none of the lines, whose ranks end with the parent as they close."""
+    for job in _jobs:
+        for line in job._lines:
+            line.leave()
+
+
+os.register_at_fork(after_in_child=_leave_to_the_parent)
+
+
 class Job:
     """Ranks that one mpiexec has started. It is over when they have ended, or were ended.
 
@@ -167,6 +180,7 @@ class Job:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._output, selectors.EVENT_READ, self._hear)
         self._end_with_owner = weakref.finalize(owner, self.kill)
+        _jobs.add(self)
 
     @property
     def inherited(self) -> bool:

@@ -259,6 +259,10 @@ class Line:
     def close(self) -> None:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+        self.leave()
+
+    def leave(self) -> None:
+        """Close the files of this process alone: a child that was forked leaves the line to its parent."""
         self._socket.close()
         self._connection.close()
         if self._file >= 0:

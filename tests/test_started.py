@@ -950,6 +950,30 @@ def test_ranks_end_with_the_process_that_started_them(end: signal.Signals, state
     wait_for_the_end_of(processes)
 
 
+@pytest.mark.whole
+def test_ranks_end_with_the_process_that_started_them_also_where_a_child_of_it_lives_on(program: Program) -> None:
+    path = program(
+        """
+        import os, signal, time, pybsp
+
+        with pybsp.ranks(1) as ranks:
+            (rank,) = ranks.run(lambda bsp: os.getpid()).results
+            child = os.fork()
+            if child == 0:
+                os.closerange(0, 3)
+                time.sleep(60)
+            assert ranks.run(lambda bsp: bsp.pid).results == [0]
+            print(rank, child, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    rank, child = map(int, run(python(path)).out.split())
+    try:
+        wait_for_the_end_of([rank])
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
 def wait_for_the_end_of(processes: Sequence[int]) -> None:
     until = time.monotonic() + 30
     while any(alive(one) for one in processes):
