@@ -69,7 +69,7 @@ class _CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
 class _BackUnpickler(pickle.Unpickler):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._known: set[int] = set()  # identities of classes in the pickle that were here before
+        self._new: set[int] = set()  # identities of classes that were not here before
 
     def find_class(self, module: str, name: str) -> Any:
         found = super().find_class(module, name)
@@ -82,10 +82,11 @@ class _BackUnpickler(pickle.Unpickler):
     def _class(self, make: Callable[..., type], *args: Any) -> type:
         *_, number, _extra = args
         known: type | None = _DYNAMIC_CLASS_TRACKER_BY_ID.get(number)
-        if known is None:
-            return make(*args)
-        self._known.add(id(known))
-        return known
+        if known is not None:
+            return known
+        one = make(*args)
+        self._new.add(id(one))
+        return one
 
     def _set_state(self, set_state: Callable[[type, Any], type], one: type, state: Any) -> type:
-        return one if id(one) in self._known else set_state(one, state)
+        return set_state(one, state) if id(one) in self._new else one
