@@ -5,7 +5,6 @@ What they run is in serving.py. This process is no rank: it meets each of them a
 
 from __future__ import annotations
 
-import atexit
 import codecs
 import os
 import re
@@ -14,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -121,6 +121,19 @@ class _StartedRank(NamedTuple):
     outputs: tuple[_Output, _Output]
 
 
+_jobs: weakref.WeakSet[Job] = weakref.WeakSet()
+
+
+def _leave_to_the_parent() -> None:
+    """In a child that was forked: have none of the lines, whose ranks end with the parent as they close."""
+    for job in _jobs:
+        for line in job._lines:
+            line.leave()
+
+
+os.register_at_fork(after_in_child=_leave_to_the_parent)
+
+
 class Job:
     """Ranks that one mpiexec has started. It is over when they have ended, or were ended.
 
@@ -128,9 +141,10 @@ class Job:
 
     Args (here and in methods):
         operation: that the user has called, for errors.
+        owner: who uses them: they end with it, and with Python.
     """
 
-    def __init__(self, p: int, hosts: str, operation: str) -> None:
+    def __init__(self, p: int, hosts: str, operation: str, owner: object) -> None:
         self.p, self.over, self.stopping = p, False, False
         self._process = os.getpid()
         self._progress = in_notebook()
@@ -165,12 +179,19 @@ class Job:
         os.set_blocking(self._output.fileno(), False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._output, selectors.EVENT_READ, self._hear)
-        atexit.register(self.kill)
+        self._end_with_owner = weakref.finalize(owner, self.kill)
+        _jobs.add(self)
 
     @property
     def inherited(self) -> bool:
         """Whether this process is a child that was forked since: the ranks are its parent's."""
         return os.getpid() != self._process
+
+    @property
+    def lost(self) -> bool:
+        """Whether ranks that were there have ended, or their launcher has, while nothing ran."""
+        there = self._meeting is None
+        return there and (self._mpiexec.poll() is not None or any(rank.line.hung_up(0) for rank in self._ranks))
 
     def ready(self, operation: str) -> None:
         """Wait until all ranks are there; the job is over where this raises."""
@@ -339,6 +360,8 @@ class Job:
         return self._ended(operation, done)
 
     def _ended(self, operation: str, done: dict[int, tuple[Done, Received]]) -> tuple[list[Ended], Ledger | None]:
+        from .by_value import loads_back
+
         found: list[Ended] = []
         ledger = None
         for pid in range(self.p):
@@ -348,7 +371,7 @@ class Job:
                 found.append(Ended(None, error, how.failed.own, how.failed.expected))
                 continue
             try:
-                result, of_all = received.load()
+                result, of_all = received.load(loads_back)
             except Exception as error:
                 found.append(Ended(error=_unloaded(operation, pid, error), own=True))
                 continue
@@ -424,7 +447,7 @@ class Job:
         if self.over or self.inherited:
             return
         self.over = True
-        atexit.unregister(self.kill)
+        self._end_with_owner.detach()
         if self._meeting is not None:
             self._meeting.close()
         for line in self._lines:
@@ -462,15 +485,15 @@ def _unloaded(operation: str, pid: int, cause: Exception) -> ProcessorError:
 
 def _exception(pid: int, raised: Raised, received: Received) -> BaseException:
     """What a processor raised; a ProcessorError where that did not come whole."""
-    import cloudpickle
+    from .by_value import loads_back
 
     error: BaseException | None = None
     with suppress(Exception):
-        error = received.load()
+        error = received.load(loads_back)
     if error is None:
         error = ProcessorError(f"processor {pid} failed: {raised.text}", pid, 0, "")
     try:
-        text = raised.trace if isinstance(raised.trace, str) else "".join(cloudpickle.loads(raised.trace).format())
+        text = raised.trace if isinstance(raised.trace, str) else "".join(loads_back(raised.trace).format())
     except Exception:
         text = raised.text
     error.__cause__ = OnRank(text)

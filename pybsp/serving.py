@@ -8,13 +8,12 @@ Its output goes to that process, by the number of the rank. It ends when its lin
 from __future__ import annotations
 
 import os
-import select
 import socket
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import accumulate
 from types import ModuleType
@@ -105,6 +104,7 @@ class _Server:
     progress: bool  # whether to say now and then where this processor is
     processor: BSP | None = None
     runs: bool = False  # a program, now
+    process: int = field(default_factory=os.getpid)
 
     def serve(self) -> None:
         """Run what comes, until nothing more can."""
@@ -134,9 +134,7 @@ class _Server:
             done.failed, parcel = _raised(unsent), pickled(unsent)
         del value
         done.in_use = not program.release()
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
+        _flush()
         for file in (1, 2):
             with suppress(OSError):
                 os.write(file, call.mark)
@@ -154,8 +152,11 @@ class _Server:
             try:
                 function, args, kwargs, classes = _loaded(call.operation, bsp.pid, program)
                 with _defined(classes):
-                    return function(bsp, *args, **kwargs)
+                    result = function(bsp, *args, **kwargs)
+                self._end_child(None)
+                return result
             except BaseException as error:
+                self._end_child(error)
                 # The run may end with the job: the first failure is printed at once.
                 self.line.send(_raised(error), _parcel(error))
                 raise
@@ -166,11 +167,27 @@ class _Server:
             failed, known = _raised(error), _parcel(error)
             return Done(failed), known
 
+    def _end_child(self, error: BaseException | None) -> None:
+        """Where this process is a child that leaves the program now: end it as Python does, by nothing or an error.
+
+        It has the rank's line too, and its place in the run, which are not for it.
+        """
+        if os.getpid() == self.process:
+            return
+        if isinstance(error, SystemExit):
+            end = error.code
+        else:
+            end = None if error is None else "".join(_traced(error).format()).rstrip()
+        try:
+            if end is not None and not isinstance(end, int):
+                print(end, file=sys.stderr)
+            _flush()
+        finally:
+            os._exit(end & 0xFF if isinstance(end, int) else int(end is not None))
+
     def _look(self) -> None:
         """In a thread: end this process where the other end is gone while a program runs; say where that is."""
-        hung = select.poll()
-        hung.register(self.line.fileno(), getattr(select, "POLLRDHUP", 0))
-        while not hung.poll(1000 * PROGRESS if self.progress else None):
+        while not self.line.hung_up(PROGRESS if self.progress else None):
             bsp = self.processor
             if bsp is not None:
                 account = bsp._superstep.account
@@ -256,11 +273,22 @@ def _importable(name: str) -> bool:
     return True
 
 
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+
+
+def _traced(error: BaseException) -> traceback.TracebackException:
+    """An exception with its traceback from where the program begins."""
+    trace = from_the_program(error.__traceback__) or error.__traceback__
+    return traceback.TracebackException(type(error), error, trace, lookup_lines=False)
+
+
 def _raised(error: BaseException) -> Raised:
     import cloudpickle
 
-    trace = from_the_program(error.__traceback__) or error.__traceback__
-    worded = traceback.TracebackException(type(error), error, trace, lookup_lines=False)
+    worded = _traced(error)
     failure = failure_of(error, 0, "")
     known = failure.primary, outcome(error).expected, failure.summary
     try:
@@ -288,6 +316,8 @@ def main() -> None:
         lines[number].send((own, number))
         if number:
             lines[number].become(number)
+    with open(os.devnull) as nothing:  # the launcher leaves all but rank 0 a pipe that nobody writes to, or closes
+        os.dup2(nothing.fileno(), 0)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)  # type: ignore[union-attr]
     from .world import usable_mpi

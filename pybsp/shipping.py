@@ -12,6 +12,7 @@ import fcntl
 import mmap
 import os
 import pickle
+import select
 import socket
 import struct
 import tempfile
@@ -123,10 +124,14 @@ class Received:
     def __init__(self, text: bytes, buffers: Sequence[memoryview], mapped: mmap.mmap | None) -> None:
         self._text, self._buffers, self._mapped = text, buffers, mapped
 
-    def load(self) -> Any:
-        """The object. May be called once."""
+    def load(self, loads: Callable[..., Any] = pickle.loads) -> Any:
+        """The object. May be called once.
+
+        Args:
+            loads: makes it, of the pickle and its buffers.
+        """
         buffers, self._buffers = self._buffers, ()
-        return pickle.loads(self._text, buffers=buffers)
+        return loads(self._text, buffers=buffers)
 
     def release(self) -> bool:
         """Give the memory back; False where something still refers to it, which then keeps it."""
@@ -239,6 +244,12 @@ class Line:
         buffers = [one.toreadonly() if fixed else one for one, fixed in zip(buffers, head.fixed, strict=True)]
         return head.about, Received(text, buffers, mapped)
 
+    def hung_up(self, seconds: float | None) -> bool:
+        """Whether the other end is gone; waits for that so long, None: for ever."""
+        hung = select.poll()
+        hung.register(self.fileno(), getattr(select, "POLLRDHUP", 0))
+        return bool(hung.poll(None if seconds is None else 1000 * seconds))
+
     def become(self, file: int) -> None:
         """Let a file of this process, by its number, be this end, in place of the line."""
         os.dup2(self.fileno(), file)
@@ -248,6 +259,10 @@ class Line:
     def close(self) -> None:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
+        self.leave()
+
+    def leave(self) -> None:
+        """Close the files of this process alone: a child that was forked leaves the line to its parent."""
         self._socket.close()
         self._connection.close()
         if self._file >= 0:

@@ -118,7 +118,7 @@ class Ranks:
     """MPI ranks that wait for programs, made by `pybsp.ranks`. While they wait they use no processor.
 
     What a program leaves in modules is there in the next one. Where a run has ended with the job (an interrupt, a
-    processor that died), the next one gets new ranks.
+    processor that died), the next one gets new ranks. They end at `close`, or when nobody refers to this object.
 
     Threads may share them, as those of an executor do: their runs take turns, in no certain order. To run at the same
     time, each thread needs ranks of its own. An interrupt is for the main thread alone: where that waits for its turn,
@@ -141,7 +141,7 @@ class Ranks:
         self._turns = RLock()  # what a signal handler calls in a thread that has its turn must not wait for that thread
         self._in_use = False  # by the thread that has its turn
         self._closed = False
-        self._job: Job | None = Job(self.p, self._hosts, operation)
+        self._job: Job | None = Job(self.p, self._hosts, operation, self)
 
     def __enter__(self) -> Ranks:
         return self
@@ -279,8 +279,10 @@ class Ranks:
             self._require_usable(operation)
             self._in_use = True
             try:
-                if self._job is None:
-                    self._job = Job(self.p, self._hosts, operation)
+                if self._job is not None and self._job.lost:
+                    self._job.kill()
+                if self._job is None or self._job.over:
+                    self._job = Job(self.p, self._hosts, operation, self)
                 if self._closed:  # by another thread, which may have seen no job to stop
                     self._job.stopping = True
                 return act(self._job)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+import gc
 import io
 import os
 import signal
@@ -141,6 +143,40 @@ def test_instances_of_a_scripts_classes_can_be_sent_by_whatever_way_they_reach_t
     assert ended_well(run(python(path))).split() == [name for name in names for _ in range(2)]
 
 
+def test_what_comes_back_leaves_classes_as_they_are_here(ranks: pybsp.Ranks) -> None:
+    """They go by value, and so do those that a rank makes, which come as they are there."""
+
+    class Point:
+        factor = 2
+
+        def scaled(self) -> int:
+            return self.factor
+
+    class Colour(enum.Enum):
+        RED = 1
+
+    class MeltedError(HotError):
+        factor = 2
+
+    def main(bsp: pybsp.BSP) -> Any:
+        Point.factor = 7
+        return Point(), Colour.RED, type("New", (), {"pid": bsp.pid})()
+
+    def fails(bsp: pybsp.BSP) -> None:
+        MeltedError.factor = 7
+        raise MeltedError
+
+    scaled = Point.scaled
+    points, colours, new = zip(*ranks.run(main).results, strict=True)
+    assert Point.scaled is scaled
+    assert [point.scaled() for point in points] == [2] * P
+    assert colours == (Colour.RED,) * P
+    assert [one.pid for one in new] == [0, 1]
+    with pytest.raises(MeltedError):
+        ranks.run(fails)
+    assert MeltedError.factor == 2
+
+
 def test_options_and_settings_reach_the_ranks(ranks: pybsp.Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = pybsp.BSPMachine(p=P, g=1e-8, l=1e-5, r=1e9)
     assert ranks.run(lambda bsp: bsp.machine.g, machine=machine).results == [1e-8] * P
@@ -168,6 +204,15 @@ def test_what_ranks_print_comes_with_their_number(ranks: pybsp.Ranks, capsys: py
     printed = capsys.readouterr()
     assert sorted(printed.out.splitlines()) == ["[0] first", "[0] second 0", "[1] first", "[1] second 1"]
     assert sorted(printed.err.splitlines()) == ["[0] no newline", "[1] no newline"]
+
+
+def test_the_standard_input_of_ranks_is_at_its_end(ranks: pybsp.Ranks) -> None:
+    def main(bsp: pybsp.BSP) -> bool:
+        with pytest.raises(EOFError):
+            input()
+        return os.read(0, 1) == b"" and sys.stdin.read() == ""
+
+    assert ranks.run(main).results == [True] * P
 
 
 def test_a_run_goes_on_where_the_folder_of_this_process_is_gone(
@@ -678,6 +723,27 @@ def test_the_error_of_a_timeout_comes_back(monkeypatch: pytest.MonkeyPatch) -> N
     assert "bsp.sync()" in str(caught.value.__cause__)
 
 
+def test_a_child_that_a_rank_forks_is_no_rank_where_it_leaves_the_program(
+    ranks: pybsp.Ranks, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(bsp: pybsp.BSP, ends: Callable[[], Any]) -> int:
+        child = os.fork()
+        if child == 0:
+            return cast(int, ends())
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        bsp.sync()
+        return status
+
+    for ends, status in ((lambda: 7, 0), (sys.exit, 0), (lambda: sys.exit(3), 3), (lambda: sys.exit("bad end"), 1)):
+        assert ranks.run(main, ends).results == [status] * P
+    assert capsys.readouterr().err.count("bad end\n") == P
+    assert ranks.run(main, lambda: 1 // 0).results == [1] * P
+    error = capsys.readouterr().err
+    assert error.count("ZeroDivisionError") == P
+    assert "pybsp/serving.py" not in error
+    assert ranks.run(ring, 1).results == [1, 0]
+
+
 @pytest.mark.whole
 def test_a_child_that_was_forked_leaves_its_parents_ranks_alone(ranks: pybsp.Ranks) -> None:
     ranks.run(ring, 1)
@@ -712,6 +778,16 @@ def test_a_rank_that_dies_is_named_and_the_next_run_has_new_ones(capfd: pytest.C
                 ranks.run(main, victim)
             assert f"[{victim}] last words" in capfd.readouterr().out
         assert ranks.run(ring, 1).results == [2, 0, 1]
+
+
+@pytest.mark.whole
+def test_the_run_after_a_rank_has_died_idle_has_new_ones() -> None:
+    with pybsp.ranks(P) as ranks:
+        before = ranks.run(lambda bsp: os.getpid()).results
+        os.kill(before[0], signal.SIGKILL)
+        wait_for_the_end_of(before[:1])
+        time.sleep(0.05)  # of its other threads too
+        assert not {*ranks.run(lambda bsp: os.getpid()).results} & {*before}
 
 
 @pytest.mark.whole
@@ -845,6 +921,16 @@ with pybsp.ranks(2) as ranks:
 """
 
 
+def test_ranks_that_nobody_refers_to_any_more_end() -> None:
+    files = len(os.listdir("/proc/self/fd"))
+    ranks = pybsp.ranks(1)
+    processes = ranks.run(lambda bsp: os.getpid()).results
+    del ranks
+    gc.collect()
+    wait_for_the_end_of(processes)
+    assert len(os.listdir("/proc/self/fd")) <= files
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize("state", ["idle", "busy"])
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
@@ -861,6 +947,34 @@ def test_ranks_end_with_the_process_that_started_them(end: signal.Signals, state
     ended = finish(script)
     assert ended.code != 0
     assert ("KeyboardInterrupt" in ended.err) == (end == signal.SIGINT)
+    wait_for_the_end_of(processes)
+
+
+@pytest.mark.whole
+def test_ranks_end_with_the_process_that_started_them_also_where_a_child_of_it_lives_on(program: Program) -> None:
+    path = program(
+        """
+        import os, signal, time, pybsp
+
+        with pybsp.ranks(1) as ranks:
+            (rank,) = ranks.run(lambda bsp: os.getpid()).results
+            child = os.fork()
+            if child == 0:
+                os.closerange(0, 3)
+                time.sleep(60)
+            assert ranks.run(lambda bsp: bsp.pid).results == [0]
+            print(rank, child, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    rank, child = map(int, run(python(path)).out.split())
+    try:
+        wait_for_the_end_of([rank])
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def wait_for_the_end_of(processes: Sequence[int]) -> None:
     until = time.monotonic() + 30
     while any(alive(one) for one in processes):
         assert time.monotonic() < until, "ranks go on"
