@@ -139,20 +139,21 @@ def run(
 
 def _require_own_keywords(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raise UsageError for a number of processors, or a communicator, where main takes no keyword of that name."""
-    for name in ("p", "n"):
-        if name in kwargs and not takes(main, args, kwargs):
-            raise UsageError(
-                f"pybsp.run: argument {name}={kwargs[name]!r}: expected keywords of main alone, and "
-                f"{getattr(main, '__qualname__', main)} takes none of this name: how many processors there are, the "
-                f"launcher says (`pybsp run -n {kwargs[name]} program.py`); pybsp.start_ranks(main, n={kwargs[name]}) "
-                f"starts ranks from here, and pybsp.simulate(main, p={kwargs[name]}) virtual processors"
-            )
-    if "comm" in kwargs and not takes(main, args, kwargs):
+    given = [name for name in ("p", "n", "comm") if name in kwargs]
+    if not given or takes(main, args, kwargs):
+        return
+    name, value = given[0], kwargs[given[0]]
+    expected = f"expected keywords of main alone, and {getattr(main, '__qualname__', main)} takes none of this name"
+    if name == "comm":
         raise UsageError(
-            f"pybsp.run: argument comm: expected keywords of main alone, and {getattr(main, '__qualname__', main)} "
-            "takes none of this name: a run is of all ranks; `with pybsp.attach(comm) as bsp:` makes a machine of "
-            "those of a communicator"
+            f"pybsp.run: argument comm: {expected}: a run is of all ranks; `with pybsp.attach(comm) as bsp:` makes a "
+            "machine of those of a communicator"
         )
+    raise UsageError(
+        f"pybsp.run: argument {name}={value!r}: {expected}: how many processors there are, the launcher says "
+        f"(`pybsp run -n {value} program.py`); pybsp.start_ranks(main, n={value}) starts ranks from here, and "
+        f"pybsp.simulate(main, p={value}) virtual processors"
+    )
 
 
 def run_recorded(

@@ -399,8 +399,7 @@ class SuperstepEngine:
         counts, came = exchanged
         section = packed_section(own)
         if isinstance(came, Arrival):
-            parcels = sorted([*came.parcels, (self.pid, {MAIL: section})], key=source_of)
-            return counts, came._replace(parcels=parcels)
+            return counts, _beside(came, self.pid, {MAIL: section})
         return counts, tuple(sorted([*came, (self.pid, section)], key=source_of))
 
     def _sync_laid(self, near: Near) -> bool:

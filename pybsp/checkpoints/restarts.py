@@ -10,8 +10,8 @@ from pathlib import Path
 
 from .saver import ENDED
 
-# What ends ranks that are killed, or that crash, by number: from 6 on, as programs end with small ones of their own.
 KILLED = 128 + signal.SIGKILL  # the status of a job of which a rank was
+# What ends ranks that are killed, or that crash, by number: from 6 on, as programs end with small ones of their own.
 SIGNALS = frozenset((signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM))
 
 
