@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import importlib
 import io
@@ -49,11 +50,13 @@ INTERRUPTED = 130  # the exit status after Ctrl-C
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status: 0, 1 after a failure, 2 for wrong usage."""
     _open_outputs()
+    printed = io.StringIO()
     try:
-        options = _parser().parse_args(arguments)
+        with contextlib.redirect_stdout(printed):  # argparse says nothing of what cannot be written
+            options = _parser().parse_args(arguments)
     except SystemExit:
         try:
-            sys.stdout.flush()  # what --help and --version print
+            print(printed.getvalue(), end="", flush=True)  # of --help and --version
         except OSError as error:
             return _not_written("pybsp", error)
         raise

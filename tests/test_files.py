@@ -514,7 +514,11 @@ def test_what_an_export_or_a_page_of_plots_would_replace_stays_where_the_disk_is
         "run --help",
     ],
 )
-def test_where_standard_output_is_full_a_line_says_so(folder: Path, arguments: str) -> None:
+@pytest.mark.parametrize("unbuffered", [False, True], ids=["buffered", "unbuffered"])
+def test_where_standard_output_is_full_a_line_says_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, unbuffered: bool
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1" if unbuffered else "")
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
             python("-m", "pybsp", *arguments.split()), stdout=full, stderr=subprocess.PIPE, text=True, check=False
@@ -535,7 +539,11 @@ for arguments in commands:
 """
 
 
-def test_a_reader_that_has_seen_enough_is_no_failure(folder: Path) -> None:
+@pytest.mark.parametrize("unbuffered", [False, True], ids=["buffered", "unbuffered"])
+def test_a_reader_that_has_seen_enough_is_no_failure(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, unbuffered: bool
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1" if unbuffered else "")
     (folder / "logp.py").write_text("import pybsp\npybsp.logp.run(lambda proc: None)\n")
     commands = ["simulate -p 1 --trace trace.json logp.py", "report ledger.json", "report trace.json"]
     commands += ["predict ledger.json --machine machine.json", "show machine.json", "--version"]
