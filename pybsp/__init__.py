@@ -36,7 +36,8 @@ What is where:
     collectives/    communication primitives
     benchmarks/     measurements and comparisons
     replaying.py    one processor of a recorded job, alone
-    cli.py          the command `pybsp`; mpiexec.py finds what starts ranks, supervise.py waits for them
+    cli.py          the command `pybsp`; commands/ has those that run programs and print what they cost
+    mpiexec.py      finds what starts ranks; supervise.py waits for them
     starting.py     how `pybsp run` starts ranks here, under Slurm too (slurm.py); configured.py: its settings, and
                     where; labelled.py: --label-output
     doctor.py       `pybsp doctor`: what will not work, and what to type; probe.py: the ranks that it starts

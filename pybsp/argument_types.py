@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from .machine import MOST_PROCESSORS
+from .process import MOST_PROCESSORS
 
 
 def count(text: str) -> int:

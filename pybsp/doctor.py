@@ -40,9 +40,8 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `doctor`."""
-    parser = commands.add_parser("doctor", help="what there is to run on, what will not work, and what to type")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add those of `doctor`."""
     parser.add_argument("-n", type=int, metavar="N", help="start so many ranks, and prove that they meet")
     parser.set_defaults(action=_doctor)
 

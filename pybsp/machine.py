@@ -44,9 +44,9 @@ from .decoding import (
 )
 from .errors import UsageError
 from .machine_parts import MachinePart, is_finite, read_parts
+from .process import MOST_PROCESSORS
 from .ways import BY_MAIL, BY_NOTE, BY_RECORD, SENDING, WAYS, WORDED, long_ones, named, with_lent
 
-MOST_PROCESSORS = 2**31 - 1  # as many as MPI counts
 PROCESSORS = whole(1, MOST_PROCESSORS)  # in a file
 LEAST, ABOVE = number(), number(above=True)
 FURTHER = "further"  # of `BSPMachine.o_way`, beside the ways: each but the first, of those that send; notes are none

@@ -173,9 +173,8 @@ def _exchange(
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command."""
-    parser = commands.add_parser("predict", help="what a program, or a run, would take on another machine")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add those of the command."""
     parser.add_argument("target", metavar="PROGRAM|LEDGER", help="a program, or a ledger file (.json)")
     parser.add_argument(
         "arguments",

@@ -30,6 +30,7 @@ SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
 _RANKS_OF_STEPS = (*RANKS, "SLURM_PROCID")
 _HERE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")  # ranks on this host
+MOST_PROCESSORS = 2**31 - 1  # as many as MPI counts
 _MARK = "PYBSP_PROCESS"  # which process is the rank: set for those that it starts
 
 

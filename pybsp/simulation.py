@@ -24,9 +24,10 @@ from .lazy import ready
 from .ledger import Ledger
 from .ledger_file import LedgerFile
 from .log import Log, combine, ridden
-from .machine import MOST_PROCESSORS, BSPMachine, EBSPMachine, for_p, machine_in_force
+from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
 from .on_network import Steps, steps_of
 from .part_totals import largest, sums
+from .process import MOST_PROCESSORS
 from .routing.choice import Routing, name_of, resolved
 from .routing.choice import router as make_router
 from .settings import LEDGER, checks_enabled, text

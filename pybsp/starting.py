@@ -13,7 +13,6 @@ from . import slurm
 from .configured import VARIABLES, Choice
 from .errors import LauncherError
 from .mpiexec import launcher
-from .transport.launcher import library_version
 
 _OWN = Path(__file__).resolve().parent
 
@@ -46,7 +45,7 @@ def start(n: int, program: Sequence[str], exported: Sequence[str], hosts: str = 
     python = [sys.executable, *program]
     tasks = slurm.allocated()
     if tasks and not hosts:
-        version = library_version()
+        version = _library_version()
         there = slurm.kinds()
         for kind in slurm.fitting(version) if version else ():
             if kind in there and slurm.works(kind):
@@ -69,8 +68,14 @@ def _require_one_task(program: Sequence[str]) -> None:
     if step is not None and step.tasks > 1:
         raise LauncherError(
             f"this is task {step.task} of a Slurm step of {step.tasks}, each of which would start ranks of its own: "
-            f"{slurm.advice(library_version(), shlex.join(program))}"
+            f"{slurm.advice(_library_version(), shlex.join(program))}"
         )
+
+
+def _library_version() -> str:
+    from .transport.launcher import library_version  # and with it numpy, which takes longer than all else here
+
+    return library_version()
 
 
 def _first(version: str) -> str:

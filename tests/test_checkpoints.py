@@ -31,9 +31,10 @@ from pybsp.benchmarks.reliability import intervals, kills, random_program
 from pybsp.checkpoints import asked, notice, record, restarts
 from pybsp.checkpoints.due import Every, daly, expected, parse
 from pybsp.checkpoints.folder import Folder, lock
+from pybsp.checkpoints.notice import ENDED
 from pybsp.checkpoints.part import SavedPart, checksum, copy, read, write
 from pybsp.checkpoints.plain import StateDecoder, StateEncoder
-from pybsp.checkpoints.saver import ENDED
+from pybsp.commands import run as running
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
 from pybsp.ledger_file import append_run
 from pybsp.ledger_file import read as read_ledger
@@ -1311,7 +1312,7 @@ def test_restarts_need_linux(
 
 def test_so_many_checkpoints_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", dict(os.environ))  # the command sets variables
-    monkeypatch.setattr(cli, "_started", lambda options, command: 0)
+    monkeypatch.setattr(running, "_started", lambda options, command: 0)
     assert cli.main(["run", "-n", "1", "--checkpoint", str(tmp_path), "--keep", "3", __file__]) == 0
     pybsp.simulate(counting, 1, p=1, checkpoint=tmp_path / "a", every=1)
     assert len(list((tmp_path / "a").glob("run-0/0*"))) == 3

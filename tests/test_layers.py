@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pybsp.cli import PARTS
+from pybsp.cli import COMMANDS
 
 from .launching import ended_well, python, run
 
@@ -66,8 +66,8 @@ LAYERS = {
         "benchmarks", "ground machines transport messages logp bsp routers runs collectives logp-on-bsp names"
     ),
     "command": Layer(
-        "__main__ argument_types cli configured doctor labelled logp_report page predict probe pytest_plugin report "
-        "starting",
+        "__main__ argument_types cli commands configured doctor labelled logp_report page predict probe pytest_plugin "
+        "report starting",
         "ground machines transport messages logp bsp routers runs benchmarks",
     ),
 }
@@ -202,7 +202,7 @@ def graph(types: bool) -> dict[str, set[str]]:
         module: {found.of for found in imports_of(module) if found.of != module and (types or not found.types_only)}
         for module in sources()
     }
-    edges["cli"] |= {part.removeprefix(".") for part in PARTS}  # which it imports by name
+    edges["cli"] |= {command.module for command in COMMANDS.values()}  # which it imports by name
     return edges
 
 
@@ -331,6 +331,26 @@ def test_what_runs_need_is_little() -> None:
     routers = [one for one in found if one.startswith(("pybsp.routing.", "pybsp.logp."))]
     packages = {f"pybsp.routing.{name}" for name in ("forwarding", "logp", "multibutterfly")} | {"pybsp.logp"}
     assert all(one in packages or one.split(".")[-1] in LIGHT for one in routers), sorted(routers)
+
+
+def test_pybsp_run_loads_nothing_heavy_and_each_command_its_own_options(tmp_path: Path) -> None:
+    """Nor do the commands that are not named: what starts ranks is there as soon as Python is."""
+    program = tmp_path / "program.py"
+    program.write_text("")
+    for arguments, heavy in (["run", "-n", "1", "--explain", str(program)], False), (["show", "--help"], True):
+        code = f"""
+            import contextlib, io, json, sys
+            from pybsp.cli import main
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+                main({arguments!r})
+            print(json.dumps(list(sys.modules)))
+        """
+        loaded = told([sys.executable, "-c", dedent(code)])
+        assert bool(loaded & {*ELSEWHERE}) == heavy, sorted(loaded & {*ELSEWHERE})
+        commands = {f"pybsp.{command.module}" for command in COMMANDS.values()}
+        of_command = f"pybsp.{COMMANDS[arguments[0]].module}"
+        assert loaded & commands >= {of_command}
+        assert heavy or loaded & commands == {of_command}
 
 
 LIGHT = ("choice", "options", "parameters", "arguments", "sparse")

@@ -67,7 +67,7 @@ def test_a_launcher_in_a_step_shares_the_steps_resources_and_is_told_nothing_of_
 def test_of_several_tasks_of_a_step_none_starts_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     in_step(monkeypatch, 4)
     monkeypatch.setattr(slurm, "kinds", lambda: ["pmi2", "pmix", "none"])
-    monkeypatch.setattr(starting, "library_version", lambda: "Open MPI v5")
+    monkeypatch.setattr(starting, "_library_version", lambda: "Open MPI v5")
     with pytest.raises(LauncherError, match=r"task 0 of a Slurm step of 4.*--mpi=pmix python a.py -x`") as raised:
         starting.start(2, ["a.py", "-x"], ())
     assert "`pybsp run a.py -x`" in str(raised.value)

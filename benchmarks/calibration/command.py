@@ -35,16 +35,14 @@ GRACE = 5.0  # seconds that mpiexec gets to end its ranks
 LINE_EVERY = 5.0  # seconds, where the progress goes to no terminal
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `calibrate` to pybsp's commands."""
-    parser = commands.add_parser(
-        "calibrate",
-        help="measure g, l, L, o, G of this machine and write a machine file",
-        description="Measure the parameters of this machine, on MPI ranks: `pybsp calibrate -n 4` starts them, several "
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add those of `pybsp calibrate`, and what it does."""
+    parser.description = (
+        "Measure the parameters of this machine, on MPI ranks: `pybsp calibrate -n 4` starts them, several "
         "times; `mpiexec -n 4 pybsp calibrate` measures on those that there are. Raw samples lie beside the machine "
-        "file as they come.",
-        formatter_class=_Help,
+        "file as they come."
     )
+    parser.formatter_class = _Help
     parser.add_argument("-n", type=_whole, help="processors to start (default: cores)")
     parser.add_argument("-o", "--output", default="machine.json", metavar="FILE", help="default: machine.json")
     level = parser.add_mutually_exclusive_group()

@@ -17,31 +17,32 @@ from .command import raw_path
 from .samples import Raw, read
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add them to pybsp's commands."""
-    show = commands.add_parser("show", help="print a machine file: parameters, intervals, errors, flags")
-    show.add_argument("machine", help="a file written by pybsp calibrate")
-    show.add_argument("--plot", metavar="FILE", help="also draw one page of plots (.pdf, .png, .svg)")
-    show.add_argument("--raw", metavar="FILE", help="the raw samples, for the plots (default: beside the machine file)")
-    show.set_defaults(action=_piped(_show))
-
-    both = commands.add_parser("compare", help="compare two machine files")
-    both.add_argument("a", help="a file written by pybsp calibrate")
-    both.add_argument("b", help="another")
-    both.set_defaults(action=_piped(_compare))
-
-    written = commands.add_parser("export", help="write a machine file's figures as other programs read them")
-    written.add_argument("machine", help="a file written by pybsp calibrate")
-    written.add_argument("--format", required=True, choices=export.FORMATS, help="whose form")
-    written.add_argument("--layer", choices=tuple(report.LAYERS), help="whose messages (default: raw, which is mpi4py)")
-    written.add_argument(
-        "--where", choices=("intra", "inter"), help="within or between nodes, where both were measured"
+def add_show(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pybsp show`."""
+    parser.add_argument("machine", help="a file written by pybsp calibrate")
+    parser.add_argument("--plot", metavar="FILE", help="also draw one page of plots (.pdf, .png, .svg)")
+    parser.add_argument(
+        "--raw", metavar="FILE", help="the raw samples, for the plots (default: beside the machine file)"
     )
-    written.add_argument(
-        "--raw", metavar="FILE", help="the raw samples, for extra-p (default: beside the machine file)"
-    )
-    written.add_argument("-o", metavar="FILE", dest="output", help="where to (default: standard output)")
-    written.set_defaults(action=_piped(_export))
+    parser.set_defaults(action=_piped(_show))
+
+
+def add_compare(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pybsp compare`."""
+    parser.add_argument("a", help="a file written by pybsp calibrate")
+    parser.add_argument("b", help="another")
+    parser.set_defaults(action=_piped(_compare))
+
+
+def add_export(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pybsp export`."""
+    parser.add_argument("machine", help="a file written by pybsp calibrate")
+    parser.add_argument("--format", required=True, choices=export.FORMATS, help="whose form")
+    parser.add_argument("--layer", choices=tuple(report.LAYERS), help="whose messages (default: raw, which is mpi4py)")
+    parser.add_argument("--where", choices=("intra", "inter"), help="within or between nodes, where both were measured")
+    parser.add_argument("--raw", metavar="FILE", help="the raw samples, for extra-p (default: beside the machine file)")
+    parser.add_argument("-o", metavar="FILE", dest="output", help="where to (default: standard output)")
+    parser.set_defaults(action=_piped(_export))
 
 
 def _show(options: argparse.Namespace) -> int:

@@ -19,13 +19,11 @@ LATE = 0.1  # of the latency; where frames come later than that on average, the 
 LATE_SECONDS = 1e-4  # later than that is never worth a word
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `emulate` to pybsp's commands."""
-    parser = commands.add_parser(
-        "emulate",
-        help="run a program across emulated hosts with a known network",
-        description="Run a command under mpiexec across emulated hosts: a network namespace each, connected by a "
-        "switch in user space with a known latency and line rate. Needs Linux, root and MPICH's mpiexec.",
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add those of `pybsp emulate`, and what it does."""
+    parser.description = (
+        "Run a command under mpiexec across emulated hosts: a network namespace each, connected by a "
+        "switch in user space with a known latency and line rate. Needs Linux, root and MPICH's mpiexec."
     )
     parser.add_argument("-n", "--hosts", type=_hosts, default=4, help=f"hosts, 1 to {MOST} (default: 4)")
     parser.add_argument("--ranks-per-host", type=_ranks, default=1, metavar="N", help="ranks a host (default: 1)")

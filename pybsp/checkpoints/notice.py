@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
+ENDED = 128 + signal.SIGTERM  # the status of a job that was told to end, and has saved
 
 _come: set[int] = set()  # signals; each of them is a notice once, and then does what it always did
 _listeners: dict[Callable[[], None], None] = {}

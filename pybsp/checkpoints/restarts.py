@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from .saver import ENDED
+from .notice import ENDED
 
 KILLED = 128 + signal.SIGKILL  # the status of a job of which a rank was
 # What ends ranks that are killed, or that crash, by number: from 6 on, as programs end with small ones of their own.

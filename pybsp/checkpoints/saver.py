@@ -32,7 +32,7 @@ from ..transport import FLAG_MEET, SAVE
 from . import notice, relaid, snapshot
 from .due import FIRST_COST, Every
 from .folder import Folder, Manifest, lock
-from .notice import NoticeFile
+from .notice import ENDED, NoticeFile
 from .part import SavedPart, Written, copy, sync, write
 from .record import Recorder
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 CALLS = 1024  # of bsp.checkpoint, at most, from one meeting to the next
 LOOK = 1.0  # seconds, at most, until processor 0 looks whether there is a reason to meet
 AGAIN = 0.05  # seconds until processor 0 asks again whether all parts are on disk
-ENDED = 128 + 15  # the status of a job that was told to end, and has saved
 
 
 class PartOutcome(NamedTuple):

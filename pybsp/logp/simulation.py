@@ -10,7 +10,8 @@ from typing import Any
 from .. import settings
 from ..convert import check_program
 from ..errors import UsageError
-from ..machine import MOST_PROCESSORS, LogPMachine
+from ..machine import LogPMachine
+from ..process import MOST_PROCESSORS
 from .arguments import MOST_STEPS, whole
 from .engine import Engine, Simulation
 from .processor import Program

@@ -25,6 +25,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DeliveryError
+from ..process import MOST_PROCESSORS
 from . import KIND, wire
 from .wire import EXCHANGE, FLAGS, LARGEST, LEAST, SPARSE_WORD
 
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from mpi4py import MPI
 
     from .waiting import Waiter
-
-
-MOST = 1 << 31  # processors, as far as MPI counts them
 
 
 def rounds(p: int) -> int:
@@ -58,7 +56,7 @@ def pays_from(latency: float, o_msg: float) -> int:
     p = 2
     while (p - 1 - rounds(p)) * o_msg <= (2 + rounds(p)) * latency:
         p *= 2
-        if p > MOST:
+        if p > MOST_PROCESSORS:
             return sys.maxsize
     low, high = p // 2, p
     while high - low > 1:

@@ -269,8 +269,8 @@ def test_resuming_does_the_launches_that_are_missing_or_further_ones(tmp_path: P
 
     def planned(*options: str) -> tuple[int, int, float]:
         parser = argparse.ArgumentParser()
-        command.add_commands(parser.add_subparsers())
-        read_options = parser.parse_args(["calibrate", "--resume", "-o", str(tmp_path / "machine.json"), *options])
+        command.add_options(parser)
+        read_options = parser.parse_args(["--resume", "-o", str(tmp_path / "machine.json"), *options])
         job = command._job(read_options, read_options.launches or 3)
         return job.launch, job.launches, job.seconds
 

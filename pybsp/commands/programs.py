@@ -1,0 +1,81 @@
+"""What commands that run a program have in common: its options, and what becomes of its ledger."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from .. import settings
+from ..argument_types import ProgramAction, some_text
+from ..errors import LauncherError
+from ..files import require_outputs
+
+
+def add_program(parser: argparse.ArgumentParser) -> None:
+    """Add the program, and the options that all of these commands have."""
+    parser.add_argument("--ledger", metavar="FILE", help="write what each BSP superstep cost, as JSON")
+    parser.add_argument("--trace", metavar="FILE", help="write what each processor did, for ui.perfetto.dev")
+    parser.add_argument(
+        "--machine", type=some_text, metavar="FILE", help="the machine file to predict by (PYBSP_MACHINE)"
+    )
+    parser.add_argument("--checked", action="store_true", help="check what is too dear for every superstep")
+    parser.add_argument(
+        "program",
+        nargs=argparse.PARSER,
+        action=ProgramAction,
+        help="a Python file that calls pybsp.run or pybsp.logp.run, and its arguments",
+    )
+
+
+def environment_of(options: argparse.Namespace) -> dict[str, str]:
+    """What the options say, as the environment variables that `run` reads."""
+    found = {}
+    if not Path(options.program).is_file():
+        why = "expected a file" if Path(options.program).exists() else "there is no such file"
+        raise LauncherError(f"program {options.program}: {why}")
+    if options.machine is not None:
+        from ..machine import BSPMachine, LogPMachine
+
+        # A LogP program needs no BSP machine.
+        present = [kind for kind in (BSPMachine, LogPMachine) if kind.is_in(options.machine)]
+        (present or [BSPMachine])[0].load(options.machine)
+        found["PYBSP_MACHINE"] = str(Path(options.machine).resolve())
+    if options.checked:
+        found["PYBSP_CHECKED"] = "1"
+    require_outputs(
+        [("--ledger", options.ledger), ("--trace", options.trace)],
+        [("--machine", options.machine), ("the program", options.program)],
+    )
+    if options.ledger is not None:
+        found[settings.LEDGER] = str(Path(options.ledger).resolve())
+    if options.trace is not None:
+        found[settings.TRACE] = str(Path(options.trace).resolve())
+    return found
+
+
+def expecting(ledger: str, options: argparse.Namespace, act: Callable[[], int]) -> int:
+    """Run a program, and say so where it ends well and no run has seen to the ledger; "": none is asked for."""
+    if not ledger:
+        return act()
+    with tempfile.TemporaryDirectory(prefix="pybsp-") as folder:
+        receipt = Path(folder) / "receipt"
+        os.environ[settings.RECEIPT] = str(receipt)
+        status: object = 1
+        try:
+            status = found = act()
+        except SystemExit as end:
+            status = end.code
+            raise
+        finally:
+            os.environ.pop(settings.RECEIPT, None)
+            if not status and not receipt.exists():
+                print(
+                    f"pybsp {options.command}: no BSP run has written the ledger {ledger}; pybsp.run(main) in "
+                    f"{options.program} would, where main does not call sys.exit",
+                    file=sys.stderr,
+                )
+    return found

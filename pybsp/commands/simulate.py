@@ -1,0 +1,52 @@
+"""`pybsp simulate`: a program on virtual processors in this process."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from .. import settings, simulation
+from ..argument_types import count
+from ..errors import BSPError
+from ..failures import outcome
+from .programs import add_program, environment_of, expecting
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add those of `simulate`."""
+    parser.add_argument("-p", type=count, required=True, help="processors")
+    parser.add_argument("--measure", action="store_true", help="count the time of computing as work")
+    add_program(parser)
+    parser.set_defaults(action=_simulate)
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    environment = environment_of(options)
+    ledger, trace = environment.pop(settings.LEDGER, None), environment.pop(settings.TRACE, None)
+    os.environ.update(environment)
+    chosen = simulation.SimulateOptions(options.p, options.measure, ledger, trace=trace)
+    return expecting(ledger or "", options, lambda: run_here([options.program, *options.arguments], chosen))
+
+
+def run_here(program: Sequence[str], options: simulation.SimulateOptions) -> int:
+    """Execute a program and its arguments in this process."""
+    simulation.set_options(options)
+    sys.argv = list(program)
+    sys.path.insert(0, str(Path(program[0]).resolve().parent))
+    try:
+        runpy.run_path(program[0], run_name="__main__")
+    except BSPError as error:  # the program's, not one about how this command was used
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 1
+    except SystemExit as end:
+        if not outcome(end).lone_exit:
+            raise
+        sys.excepthook(type(end), end, end.__traceback__)  # which Python would not call
+        return end.code if isinstance(end.code, int) else 1
+    finally:
+        simulation.set_options(None)
+    return 0
