@@ -280,8 +280,9 @@ class Call:
         odd = sorted(set(expected).symmetric_difference(came)) or came
         self._stream.differ(
             f"{self.name}: processor {self.bsp.pid} expected messages from {shortened(expected)} and got them from "
-            f"{shortened(came)}: processor {odd[0]} called it with other arguments than this one "
-            f"({', '.join(f'{k}={v}' for k, v in self._agreed.items())}); they must be equal on all processors"
+            f"{shortened(came)}: processor {odd[0]} has called it with other arguments than this one "
+            f"({', '.join(f'{k}={v}' for k, v in self._agreed.items())}), in another superstep, or not at all; all "
+            "processors must call it together, and with equal arguments"
         )
 
     def differ(self, complaint: str) -> NoReturn:

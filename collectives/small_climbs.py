@@ -118,6 +118,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
     begin, show_record, log = shown.begin, shown.show_record, shown.log
     quick = QUICK.get(op) if isinstance(op, np.ufunc) else None
     float64, int64 = np.float64, np.int64
+    shortest, whole = frozenset({float, float64, int64}), frozenset({int, int64})
     # Whose numbers come, how many of them lie before this processor's, the counts, and what reads and writes others.
     schemes = [
         (
@@ -158,10 +159,11 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
                     if total - total == 0.0:
                         return float64(total)
                 elif (
-                    type(a) is type(b) is int
+                    type(a) in whole
+                    and type(b) in whole
                     and -INT_END <= a < INT_END
                     and -INT_END <= b < INT_END
-                    and -INT_END <= (total := quick(a, b)) < INT_END
+                    and -INT_END <= (total := quick(int(a), int(b))) < INT_END
                 ):
                     return int64(total)
             return applied(name, pid, op, a, b)
@@ -180,9 +182,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
             return NOT_SMALL
         for dests, sources, place, counts, records, read_all in scheme:
             kind = type(value)
-            if kind is int64 and quick is not None:  # which makes one of two ints
-                value, kind = int(value), int
-            if kind is float or kind is float64 or not dests or (kind is int and -INT_END <= value < INT_END):
+            if kind in shortest or not dests or (kind is int and -INT_END <= value < INT_END):
                 if traced:
                     shown.trace(name, dests, words)
                 came = show_record(name, label, sign, counts, value if dests else None, sources, read_all)

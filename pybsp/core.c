@@ -48,7 +48,7 @@
 #define DEALT 64 /* processors that `deal` deals to, at most */
 #define LOOKING 3e-6 /* seconds for each of a waiter's tries: from a wait in Python the way back is longer */
 
-enum { NOTHING, FLOAT, FLOAT64, INT }; /* what a record shows, as short_records.py has them */
+enum { NOTHING, FLOAT, FLOAT64, INT, INT64 }; /* what a record shows, as short_records.py has them */
 
 #if defined(__x86_64__) || defined(__i386__)
 #define PAUSE() __builtin_ia32_pause()
@@ -104,6 +104,7 @@ typedef struct {
 static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_type, *scalar_type, *float64_type;
 static PyObject *dtypes[128]; /* by their character */
 static PyObject *name_tries;
+static PyObject *int64_type; /* as float64_type */
 
 #define word_of(self, k, at) ((int64_t *)((char *)(self)->views[k].buf + (at)))
 #define status_of(self, k) word_of(self, k, (self)->status + 8 * ((self)->number & 1))
@@ -315,17 +316,15 @@ static PyObject *show_record(Meeting *self, Args args, Py_ssize_t count)
     int64_t *record = word_of(self, self->own, at), sign = record[0] = PyLong_AsLongLong(args[4]);
     PyObject *value = args[5], *like = args[6], *sources = args[7], *members = args[8];
     const char *text = PyBytes_Check(like) ? PyBytes_AS_STRING(like) : NULL;
-    double label = PyFloat_AsDouble(args[2]);
-    record[1] = PyFloat_CheckExact(value) ? FLOAT : PyFloat_Check(value) ? FLOAT64 : value == Py_None ? NOTHING : INT;
+    record[1] = PyFloat_CheckExact(value) ? FLOAT : PyFloat_Check(value) ? FLOAT64
+                : value == Py_None        ? NOTHING : PyLong_CheckExact(value) ? INT : INT64;
     if (PyFloat_Check(value))
         memcpy(record + 2, &((PyFloatObject *)value)->ob_fval, 8);
     else if (PyBytes_Check(value))
         memcpy(record + 1, PyBytes_AS_STRING(value), PyBytes_GET_SIZE(value));
     else if (value != Py_None)
         record[2] = PyLong_AsLongLong(value);
-    if (PyErr_Occurred())
-        return NULL;
-    PyObject *same = meet_as(self, log, args[0], SHOWS, "_shown");
+    PyObject *same = PyErr_Occurred() ? NULL : meet_as(self, log, args[0], SHOWS, "_shown");
     PyObject *found = same == Py_True ? PyList_New(PyTuple_GET_SIZE(sources)) : NULL;
     for (Py_ssize_t i = 0; found && i < PyTuple_GET_SIZE(members); i++)
         if (!(record = record_of(self, PyTuple_GET_ITEM(members, i), at)) || *record != sign)
@@ -337,12 +336,13 @@ static PyObject *show_record(Meeting *self, Args args, Py_ssize_t count)
                         : record[1] == FLOAT   ? PyFloat_FromDouble(*(double *)(record + 2))
                         : record[1] == FLOAT64 ? PyObject_CallFunction(float64_type, "d", *(double *)(record + 2))
                         : record[1] == INT     ? PyLong_FromLongLong(record[2])
+                        : record[1] == INT64   ? PyObject_CallFunction(int64_type, "L", record[2])
                                                : NULL;
         PyList_SET_ITEM(found, i, one);
         if (!one)
             Py_CLEAR(found);
     }
-    if (found ? note_row(log, label, log->over, counts_of(args[3])) : !!PyErr_Occurred())
+    if (found ? note_row(log, PyFloat_AsDouble(args[2]), log->over, counts_of(args[3])) : !!PyErr_Occurred())
         Py_CLEAR(same);
     else if (found)
         Py_SETREF(same, Py_NewRef(found));
@@ -480,8 +480,8 @@ end:
 
 static PyObject *know(PyObject *module, PyObject *args)
 {
-    if (!PyArg_ParseTuple(args, "OOOO!O!O!O:know", &array_type, &from_buffer, &dtype_of, &PyType_Type, &message_type,
-                          &PyType_Type, &section_type, &PyType_Type, &scalar_type, &float64_type))
+    if (!PyArg_ParseTuple(args, "OOOO!O!O!OO:know", &array_type, &from_buffer, &dtype_of, &PyType_Type, &message_type,
+                          &PyType_Type, &section_type, &PyType_Type, &scalar_type, &float64_type, &int64_type))
         return NULL;
     return Py_INCREF(args), Py_NewRef(Py_None); /* has them for good */
 }

@@ -434,7 +434,7 @@ def _unpack_packed(source: int, mail: bytes, messages: list[Message]) -> None:
 if core is None:
     unpack_packed: Callable[[int, bytes, list[Message]], None] = _unpack_packed
 else:
-    core.know(np.ndarray, np.frombuffer, np.dtype, Message, Section, np.generic, np.float64)
+    core.know(np.ndarray, np.frombuffer, np.dtype, Message, Section, np.generic, np.float64, np.int64)
     unpack_packed = core.unpack
 
 

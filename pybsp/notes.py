@@ -63,7 +63,10 @@ class Notes:
         try:
             return self.came[source].pop(signature)
         except KeyError:
-            self._rides.differ(f"{name}: processor {source} is in another call than processor {self._rides.pid}")
+            self._rides.differ(
+                f"{name}: processor {source} has sent nothing of it where processor {self._rides.pid} waits for it: it "
+                "has called it in another superstep, or not at all; all processors must call it together"
+            )
 
     def take(self, signature: int, sources: Sequence[int], name: str) -> list[tuple[int, Any]]:
         """`take_from` several, with these."""

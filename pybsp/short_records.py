@@ -21,9 +21,9 @@ KIND_BITS = 4  # of what a record is; higher ones say more
 NUMBERS = frozenset({float, int, np.float64, np.int64})  # the types of numbers that have a layout
 INT_END = 1 << 63  # ints beyond have none
 WORD_SCALARS = frozenset(one for one in SCALARS if np.dtype(one).itemsize <= FLOATS.size - HEAD.size)
-# What `Twin.show_record` shows: a float, one of numpy's, an int of 64 bits; None: nothing; or bytes: what comes behind
-# the signature, and behind that the data, which is there already.
-Showable = float | np.float64 | int | bytes | None
+# What `Twin.show_record` shows: a float, an int of 64 bits, or such of numpy's; None: nothing; or bytes: what comes
+# behind the signature, and behind that the data, which is there already.
+Showable = float | np.float64 | int | np.int64 | bytes | None
 
 
 def write_record(part: memoryview, at: int, signature: int, value: Showable) -> None:
@@ -81,8 +81,9 @@ def read_records(
             found.append(number)
         elif kind == FLOAT64:
             found.append(np.float64(number))
-        elif kind == INT:
-            found.append(INTS.unpack_from(parts[source], at)[2])
+        elif kind in (INT, INT64):
+            whole = INTS.unpack_from(parts[source], at)[2]
+            found.append(whole if kind == INT else np.int64(whole))
         else:
             return None
     return found

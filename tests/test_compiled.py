@@ -54,14 +54,14 @@ def exchange(size, seed):
         what = draw.choice(["meet", "show", "record", "record", "say", "say", "differ"])
         # What all show, each its own; one time in four what one of them shows instead, and its signature; what they
         # expect of others, of whom, and which of them are in the same call.
-        same = [1.5, np.float64(-2.5), 1 - (1 << 63), None, b"12345678", b"12345678abcdefgh"]
-        shown = draw.choice([same[:3], same[3:4], same[4:5], same[5:]])
+        same = [1.5, np.float64(-2.5), np.int64(-7), 1 - (1 << 63), None, b"12345678", b"12345678abcdefgh"]
+        shown = draw.choice([same[:4], same[4:5], same[5:6], same[6:]])
         shown = [draw.choice(shown) for _ in range(size)]
         signatures = [-(1 << 60)] * size
         if draw.random() < 0.25:
             odd = draw.randrange(size)
             shown[odd], signatures[odd] = draw.choice(same), draw.choice([-(1 << 60), 7])
-        likes = [draw.choice([one, one, one, same[4]]) if type(one) is bytes else None for one in shown]
+        likes = [draw.choice([one, one, one, same[5]]) if type(one) is bytes else None for one in shown]
         wanted = [tuple(k for k in range(size) if k != own and draw.random() < 0.7) for own in range(size)]
         members = [draw.choice([tuple(k for k in range(size) if k != own), wanted[own]]) for own in range(size)]
         kinds = [7 if what == "differ" and k else 1 for k in range(size)]
@@ -162,7 +162,7 @@ def test_it_knows_the_layout_of_a_board() -> None:
     kinds = re.search(r"^enum {(.*)};", (ROOT / "pybsp" / "core.c").read_text(), re.M)
     assert kinds is not None
     names = [name.strip() for name in kinds[1].split(",")]
-    assert [getattr(short_records, name) for name in names] == [0, 1, 2, 3]
+    assert [getattr(short_records, name) for name in names] == list(range(5))
 
 
 class Chunk(chunk.Chunk):

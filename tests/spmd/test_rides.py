@@ -615,6 +615,52 @@ def test_a_number_under_a_ufunc_gives_one_type_on_all_processors(spmd: Spmd) -> 
             assert set(types) <= {type(np.asarray(number)[()]), type(None)}
 
 
+@pytest.mark.parametrize("function", [allreduce, prefix, reduce, collectives.exclusive_prefix])
+@pytest.mark.parametrize("op", [np.add, np.minimum])
+def test_numbers_of_several_kinds_make_what_numpy_makes_of_them(spmd: Spmd, function: Any, op: Any) -> None:
+    kinds: list[list[Any]] = [
+        [np.int64(200), np.uint8(100)],
+        [100, np.uint8(100)],
+        [np.int64(3), np.float32(0.1)],
+        [np.uint64(5), np.int64(300), 7],
+        [np.int64(2**62), 2**62 - 1],
+        [np.float64(0.1), np.float32(0.1), 2],
+        [1, 2],
+    ]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        found = []
+        for numbers in kinds:
+            value = numbers[bsp.pid * len(numbers) // bsp.p]
+            with np.errstate(all="ignore"):
+                small = function(bsp, value, op, degree=2)
+                rides = function.start(bsp, value, op, degree=2).finish()
+            found.append((repr(small), repr(rides)))
+        return found
+
+    expected = pybsp.simulate(main, p=spmd.p).results
+    for pid, found in enumerate(spmd(main)):
+        assert found == expected[pid]
+        assert all(small == rides for small, rides in found)
+
+
+def test_one_that_has_not_called_what_all_send_to_one_is_no_caller_with_other_arguments(spmd: Spmd) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+
+    def main(bsp: pybsp.BSP, value: Any, op: Any) -> None:
+        if bsp.pid == bsp.p - 1:
+            bsp.sync()
+        reduce.start(bsp, value, op, degree=bsp.p)
+        bsp.sync()
+
+    for value, op in (1.0, np.add), ("text", operator.add):
+        for error in spmd.errors(main, value, op):
+            assert isinstance(error, pybsp.UsageError)
+            assert str(error).startswith("reduce: processor ")
+            assert "not at all; all processors must call it together" in str(error)
+
+
 def test_small_arrays_have_the_bits_that_ride_whatever_their_size(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         rng = np.random.default_rng(bsp.pid)
