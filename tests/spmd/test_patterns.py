@@ -390,6 +390,42 @@ def test_what_does_not_fit_the_array_is_refused(spmd: Spmd, call: str) -> None:
     refused(spmd, main, text)
 
 
+def test_parts_with_unlike_numbers_of_axes_are_asked_for_by_their_owners_axes(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array((2, 3) if bsp.pid == bsp.p - 1 else (6,), np.int64)
+        x.local[:] = (10 * bsp.pid + np.arange(6)).reshape(x.local.shape)
+        bsp.sync()
+        last = bsp.p - 1
+        of_last = x.pattern([last, last], ([1, 0], [-1, 1]))
+        of_first = x.pattern([0, 0], [5, 1]) if last else x.pattern([], [])
+        bsp.sync()
+        tickets = of_last.get(), of_first.get()
+        bsp.sync()
+        return [ticket.value.tolist() for ticket in tickets]
+
+    last = spmd.p - 1
+    assert spmd(main) == [[[10 * last + 5, 10 * last + 1], [5, 1] if last else []]] * spmd.p
+
+
+def test_a_pattern_over_parts_with_unlike_numbers_of_axes_is_refused_with_the_way_out(spmd: Spmd) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor has one part")
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array((3,) if bsp.pid == 0 else (2, 2))
+        bsp.sync()
+        both = [0, bsp.p - 1]
+        return [caught(x.pattern, both, at) for at in ([0, 0], ([0, 0], [0, 0]))]
+
+    for plainly, in_tuple in spmd(main):
+        for error in (plainly, in_tuple):
+            assert error.kind is pybsp.UsageError
+            assert error.text.endswith("where parts have unlike numbers of axes: one owner, an int, per pattern")
+        of_last = f"expected integers for each of 2 axes, which processor {spmd.p - 1}'s part, of shape (2, 2), has"
+        assert f"array.pattern: argument at: {of_last}" in plainly.text
+        assert "expected integers for each of 1 axes, which processor 0's part, of shape (3,), has" in in_tuple.text
+
+
 USES: dict[str, tuple[Any, str]] = {
     "shape": (lambda pattern: pattern.put([1.0, 2.0]), "argument values: expected shape (3,), the pattern's"),
     "dtype": (lambda pattern: pattern.put(["a", "b", "c"]), "argument values: expected float64"),
