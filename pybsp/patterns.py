@@ -581,7 +581,10 @@ class Patterns(Participant):
             if stream == INDICES:
                 items = (NOTHING if data is None else data).view(np.int64)
                 for of, once, count in descriptors:
-                    self._by_stream[of].serve(source, items[:count], once)
+                    pattern = self._by_stream[of]
+                    if not pattern.array.whole():
+                        self._differ(f"array.pattern: {pattern.array.resized()} (on processor {self._engine.pid})")
+                    pattern.serve(source, items[:count], once)
                     items = items[count:]
             elif not stream & 1 and not self._by_stream[stream].bring(source, NOTHING if data is None else data):
                 self._unasked(source)

@@ -540,6 +540,20 @@ def test_what_an_array_was_resized_under_is_refused(spmd: Spmd) -> None:
         refused(spmd, main, "expected array.local to have shape (3,)")
 
 
+@pytest.mark.parametrize("indices", [[29, 0, 29], [0, 29]], ids=["with equal ones", "that differ"])
+def test_what_is_resized_before_the_sync_that_makes_a_pattern_is_refused(spmd: Spmd, indices: list[int]) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        mine = np.zeros(30)
+        x = bsp.register(mine)
+        bsp.sync()
+        x.pattern(0, indices)
+        if bsp.pid == 0:
+            mine.resize(1, refcheck=False)
+        bsp.sync()
+
+    refused(spmd, main, "array.pattern: the array made at", "expected array.local to have shape (30,)", "got (1,)")
+
+
 def test_what_is_resized_after_a_get_is_not_read(spmd: Spmd) -> None:
     for indices in ([0, 2], [0, 1, 3]):  # a slice, and no slice
 
