@@ -404,6 +404,8 @@ class Pattern(Participant):
     def write(self, source: int, kinds: Sequence[str], data: Bytes) -> None:
         """Write what a processor has put, by one or more calls."""
         items, places = self.array.local.reshape(-1), self._served[source]
+        if not items.flags.writeable:  # `op.at` writes nevertheless
+            raise UsageError(f"pattern.put: {self.array.locked()}")
         rounds = [data] if len(kinds) == 1 else np.split(data, len(kinds))
         for kind, piece in zip(kinds, rounds, strict=True):
             values = piece.view(self._dtype)
@@ -418,8 +420,6 @@ class Pattern(Participant):
                 else:
                     op.at(items, places, values)  # one after the other, also where places are equal
             except (ValueError, ArithmeticError, Warning) as error:  # a warning, where those are errors
-                if locked := self.array.locked():
-                    raise UsageError(f"pattern.put: {locked}") from None
                 if op is None:
                     raise
                 raise UsageError(

@@ -479,6 +479,28 @@ def test_an_op_that_raises_at_the_owner_says_whose_values_they_were(
     refused(spmd, main, f"pattern.put: argument op: np.{op.__name__} raised {error}", of)
 
 
+@pytest.mark.parametrize("op", [None, np.add])
+@pytest.mark.parametrize("indices", [[0, 0, 2], [0, 1, 2]], ids=["equal", "regular"])
+def test_nothing_is_put_to_what_is_read_only(spmd: Spmd, op: Any, indices: list[int]) -> None:
+    left: list[list[float]] = []
+
+    def main(bsp: pybsp.BSP) -> None:
+        mine = np.zeros(3)
+        x = bsp.register(mine)
+        bsp.sync()
+        pattern = x.pattern(0, indices)
+        bsp.sync()
+        mine.flags.writeable = bsp.pid > 0
+        pattern.put(1.0, op)
+        try:
+            bsp.sync()
+        finally:
+            left.append(mine.tolist())
+
+    refused(spmd, main, "pattern.put: the array made at", "expected array.local to be writeable")
+    assert all(values == [0.0] * 3 for values in left)
+
+
 def test_a_get_that_others_do_not_call_is_an_error_on_all(spmd: Spmd) -> None:
     for caller in {0, spmd.p - 1}:
 
