@@ -66,11 +66,8 @@ class Ticket:
             self._value = value
             return False
         if not np.may_share_memory(value, into):
-            try:
-                into[...] = value
-            except ValueError:
-                self.require_writeable()
-                raise
+            self.require_writeable()
+            into[...] = value
         self._value = into
         return True
 
