@@ -119,6 +119,8 @@ class Pattern(Participant):
     def get(self, into: NDArray[Any] | None = None) -> Ticket:
         """Ask for the values, as they are at their owners when the superstep ends; all processors call it in it.
 
+        Where an owner ends it by `bsp.begin` and `bsp.end` they are read at `begin`.
+
         Args:
             into: an array of the pattern's shape, to which the values are written at the sync; `ticket.value` is it.
                 Its dtype is the array's, or one to which that casts (`same_kind`). None: `ticket.value` is an array of
