@@ -66,11 +66,8 @@ class Ticket:
             self._value = value
             return False
         if not np.may_share_memory(value, into):
-            try:
-                into[...] = value
-            except ValueError:
-                self.require_writeable()
-                raise
+            self.require_writeable()
+            into[...] = value
         self._value = into
         return True
 
@@ -298,7 +295,15 @@ class Array:
         target, *axes = self._checked_places(owners, at)
         items = np.zeros(target.size, np.int64)
         owners, which = np.unique(target, return_inverse=True)
-        dims = np.array([self._shapes[owner] for owner in owners], np.int64).reshape(owners.size, len(axes))
+        shapes = [self._shapes[owner] for owner in owners]
+        for owner, shape in zip(owners, shapes, strict=True):
+            if len(shape) != len(axes):
+                raise UsageError(
+                    f"array.pattern: argument at: expected integers for each of {len(shape)} axes, which processor "
+                    f"{owner}'s part, of shape {shape}, has (in a tuple where there are several), got {show(at)}; "
+                    "where parts have unlike numbers of axes: one owner, an int, per pattern"
+                )
+        dims = np.array(shapes, np.int64).reshape(owners.size, len(axes))
         for k, axis in enumerate(axes):
             of_owner = dims[which.ravel(), k]
             index = axis.ravel()
@@ -326,11 +331,6 @@ class Array:
             if array.dtype == np.uint64:  # larger ones would wrap to negative ones
                 array = np.minimum(array, np.uint64(LARGEST_INDEX))
             found.append(array.astype(np.int64, copy=False))
-        if len(found) != 1 + self._local.ndim:
-            raise UsageError(
-                f"array.pattern: argument at: expected integers for each of {self._local.ndim} axes, in a tuple where "
-                f"there are several, got {show(at)}"
-            )
         try:
             found = list(np.broadcast_arrays(*found))
         except ValueError as error:

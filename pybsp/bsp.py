@@ -333,6 +333,9 @@ class BSP:
         Until `bsp.end` the program computes, with what arrived last too, and neither sends, puts, gets nor syncs. Some
         processors may call `bsp.sync` instead of the two.
 
+        What others ask this processor for by `array.get` is read at some time between the two: leave it as it is until
+        `end`. `pattern.get` reads at `begin`, and puts are written at `end`.
+
         Between hosts the exchange goes on in a thread, which calls MPI: do not call it yourself meanwhile. Where the
         job's MPI allows no other thread (below MPI_THREAD_SERIALIZED), the rest of it waits for `end`; and with another
         router than `direct` all of it does.

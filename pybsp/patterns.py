@@ -119,6 +119,8 @@ class Pattern(Participant):
     def get(self, into: NDArray[Any] | None = None) -> Ticket:
         """Ask for the values, as they are at their owners when the superstep ends; all processors call it in it.
 
+        Where an owner ends it by `bsp.begin` and `bsp.end` they are read at `begin`.
+
         Args:
             into: an array of the pattern's shape, to which the values are written at the sync; `ticket.value` is it.
                 Its dtype is the array's, or one to which that casts (`same_kind`). None: `ticket.value` is an array of
@@ -404,6 +406,8 @@ class Pattern(Participant):
     def write(self, source: int, kinds: Sequence[str], data: Bytes) -> None:
         """Write what a processor has put, by one or more calls."""
         items, places = self.array.local.reshape(-1), self._served[source]
+        if not items.flags.writeable:  # `op.at` writes nevertheless
+            raise UsageError(f"pattern.put: {self.array.locked()}")
         rounds = [data] if len(kinds) == 1 else np.split(data, len(kinds))
         for kind, piece in zip(kinds, rounds, strict=True):
             values = piece.view(self._dtype)
@@ -418,8 +422,6 @@ class Pattern(Participant):
                 else:
                     op.at(items, places, values)  # one after the other, also where places are equal
             except (ValueError, ArithmeticError, Warning) as error:  # a warning, where those are errors
-                if locked := self.array.locked():
-                    raise UsageError(f"pattern.put: {locked}") from None
                 if op is None:
                     raise
                 raise UsageError(
@@ -581,7 +583,10 @@ class Patterns(Participant):
             if stream == INDICES:
                 items = (NOTHING if data is None else data).view(np.int64)
                 for of, once, count in descriptors:
-                    self._by_stream[of].serve(source, items[:count], once)
+                    pattern = self._by_stream[of]
+                    if not pattern.array.whole():
+                        self._differ(f"array.pattern: {pattern.array.resized()} (on processor {self._engine.pid})")
+                    pattern.serve(source, items[:count], once)
                     items = items[count:]
             elif not stream & 1 and not self._by_stream[stream].bring(source, NOTHING if data is None else data):
                 self._unasked(source)

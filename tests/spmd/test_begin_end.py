@@ -66,6 +66,27 @@ def test_what_arrived_last_is_there_until_end(spmd: Spmd) -> None:
     assert spmd(main) == [[([], 0), ([0], 0), ([4000], 3000), ([8000], 6000)]] * spmd.p
 
 
+def test_a_pattern_reads_at_begin_and_a_get_by_end(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        right = (bsp.pid + 1) % bsp.p
+        x, left_alone = bsp.array(3, np.int64), bsp.array(3, np.int64)
+        bsp.sync()
+        pattern = x.pattern(right, None)
+        bsp.sync()
+        x.local[:] = left_alone.local[:] = 1
+        at_begin, meanwhile, alone = pattern.get(), x.get(right, at=0), left_alone.get(right)
+        x.put(right, 4, at=2)
+        bsp.begin()
+        x.local[:] = 2
+        x.local[:] = 3
+        bsp.end()
+        return at_begin.value.tolist(), int(meanwhile.value), alone.value.tolist(), x.local.tolist()
+
+    for at_begin, meanwhile, alone, local in spmd(main):
+        assert (at_begin, alone, local) == ([1] * 3, [1] * 3, [3, 3, 4])
+        assert meanwhile in ((1, 2, 3) if spmd.mpi else (3,))
+
+
 def test_between_begin_and_end_nothing_is_sent(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> list[Any]:
         x, q = bsp.array(3), bsp.queue()

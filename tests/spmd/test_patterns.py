@@ -390,6 +390,42 @@ def test_what_does_not_fit_the_array_is_refused(spmd: Spmd, call: str) -> None:
     refused(spmd, main, text)
 
 
+def test_parts_with_unlike_numbers_of_axes_are_asked_for_by_their_owners_axes(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array((2, 3) if bsp.pid == bsp.p - 1 else (6,), np.int64)
+        x.local[:] = (10 * bsp.pid + np.arange(6)).reshape(x.local.shape)
+        bsp.sync()
+        last = bsp.p - 1
+        of_last = x.pattern([last, last], ([1, 0], [-1, 1]))
+        of_first = x.pattern([0, 0], [5, 1]) if last else x.pattern([], [])
+        bsp.sync()
+        tickets = of_last.get(), of_first.get()
+        bsp.sync()
+        return [ticket.value.tolist() for ticket in tickets]
+
+    last = spmd.p - 1
+    assert spmd(main) == [[[10 * last + 5, 10 * last + 1], [5, 1] if last else []]] * spmd.p
+
+
+def test_a_pattern_over_parts_with_unlike_numbers_of_axes_is_refused_with_the_way_out(spmd: Spmd) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor has one part")
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array((3,) if bsp.pid == 0 else (2, 2))
+        bsp.sync()
+        both = [0, bsp.p - 1]
+        return [caught(x.pattern, both, at) for at in ([0, 0], ([0, 0], [0, 0]))]
+
+    for plainly, in_tuple in spmd(main):
+        for error in (plainly, in_tuple):
+            assert error.kind is pybsp.UsageError
+            assert error.text.endswith("where parts have unlike numbers of axes: one owner, an int, per pattern")
+        of_last = f"expected integers for each of 2 axes, which processor {spmd.p - 1}'s part, of shape (2, 2), has"
+        assert f"array.pattern: argument at: {of_last}" in plainly.text
+        assert "expected integers for each of 1 axes, which processor 0's part, of shape (3,), has" in in_tuple.text
+
+
 USES: dict[str, tuple[Any, str]] = {
     "shape": (lambda pattern: pattern.put([1.0, 2.0]), "argument values: expected shape (3,), the pattern's"),
     "dtype": (lambda pattern: pattern.put(["a", "b", "c"]), "argument values: expected float64"),
@@ -441,6 +477,28 @@ def test_an_op_that_raises_at_the_owner_says_whose_values_they_were(
 
     of = f"of values that processor {spmd.p - 1} put by the pattern made at {__file__}"
     refused(spmd, main, f"pattern.put: argument op: np.{op.__name__} raised {error}", of)
+
+
+@pytest.mark.parametrize("op", [None, np.add])
+@pytest.mark.parametrize("indices", [[0, 0, 2], [0, 1, 2]], ids=["equal", "regular"])
+def test_nothing_is_put_to_what_is_read_only(spmd: Spmd, op: Any, indices: list[int]) -> None:
+    left: list[list[float]] = []
+
+    def main(bsp: pybsp.BSP) -> None:
+        mine = np.zeros(3)
+        x = bsp.register(mine)
+        bsp.sync()
+        pattern = x.pattern(0, indices)
+        bsp.sync()
+        mine.flags.writeable = bsp.pid > 0
+        pattern.put(1.0, op)
+        try:
+            bsp.sync()
+        finally:
+            left.append(mine.tolist())
+
+    refused(spmd, main, "pattern.put: the array made at", "expected array.local to be writeable")
+    assert all(values == [0.0] * 3 for values in left)
 
 
 def test_a_get_that_others_do_not_call_is_an_error_on_all(spmd: Spmd) -> None:
@@ -502,6 +560,20 @@ def test_what_an_array_was_resized_under_is_refused(spmd: Spmd) -> None:
             bsp.sync()
 
         refused(spmd, main, "expected array.local to have shape (3,)")
+
+
+@pytest.mark.parametrize("indices", [[29, 0, 29], [0, 29]], ids=["with equal ones", "that differ"])
+def test_what_is_resized_before_the_sync_that_makes_a_pattern_is_refused(spmd: Spmd, indices: list[int]) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        mine = np.zeros(30)
+        x = bsp.register(mine)
+        bsp.sync()
+        x.pattern(0, indices)
+        if bsp.pid == 0:
+            mine.resize(1, refcheck=False)
+        bsp.sync()
+
+    refused(spmd, main, "array.pattern: the array made at", "expected array.local to have shape (30,)", "got (1,)")
 
 
 def test_what_is_resized_after_a_get_is_not_read(spmd: Spmd) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from hashlib import sha256
 from typing import Any
 
@@ -561,6 +562,26 @@ def test_memory_that_can_no_longer_be_written_to_is_refused_by_name(spmd: Spmd, 
     )
     with pytest.raises(pybsp.BSPError, match=text):
         spmd(main)
+
+
+def test_an_into_that_is_read_only_by_the_sync_is_one_error_without_that_of_numpy(spmd: Spmd) -> None:
+    printed: list[str] = []  # on this rank; an error that comes from another one has no traceback
+
+    def main(bsp: pybsp.BSP) -> None:
+        x, into = bsp.array(3), np.zeros(3)
+        bsp.sync()
+        x.get(0, into=into)
+        into.flags.writeable = False
+        try:
+            bsp.sync()
+        except pybsp.UsageError:
+            printed.append(traceback.format_exc())
+            raise
+
+    with pytest.raises(pybsp.UsageError, match="argument into, of the call in superstep 1: expected an array that can"):
+        spmd(main)
+    assert printed
+    assert all(text.count("Traceback") == 1 for text in printed), printed
 
 
 @pytest.mark.parametrize("operation", ["put", "get", "get all"])
