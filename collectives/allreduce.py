@@ -177,7 +177,8 @@ def allreduce(
         bsp: the processor.
         value: a number, an array, or any picklable object; of an array, dtype and shape are equal on all processors.
         op: associative, need not be commutative: a numpy ufunc (elementwise on arrays) or a function of two values,
-            which gets arrays read-only.
+            which gets arrays read-only. Under a ufunc Python's ints are of 64 bits, as numpy has them, and wrap; a
+            function of Python's, as `operator.add`, is exact.
         degree: d of the trees, at least 2; None: the cheapest on `bsp.machine` for the size of the value (for objects:
             for one word), where long arrays under a ufunc go by blocks. Equal on all processors.
         order: "any": sums are made as what carries them has them, so bits of floating-point sums depend on the degree,

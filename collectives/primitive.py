@@ -302,10 +302,7 @@ class Call:
         try:
             return share()
         except Exception as error:
-            raise UsageError(
-                f"{self.name}: argument {argument}: raised {type(error).__name__}: {error} (on processor "
-                f"{self.bsp.pid})"
-            ) from error
+            raise UsageError(f"{self.name}: argument {argument}: {raised(error, self.bsp.pid)}") from error
 
 
 def shortened(pids: Sequence[int]) -> str:
@@ -650,7 +647,14 @@ def applied(name: str, pid: int, function: Callable[[Any, Any], Any], a: Any, b:
     try:
         return function(a, b)
     except Exception as error:
-        raise UsageError(f"{name}: argument op: raised {type(error).__name__}: {error} (on processor {pid})") from error
+        raise UsageError(f"{name}: argument op: {raised(error, pid)}") from error
+
+
+def raised(error: Exception, pid: int) -> str:
+    """What a function of the user's raised, in words, and the way out where that is known."""
+    read_only = isinstance(error, ValueError) and "read-only" in str(error)
+    way = "; it gets what it must not change: let it return a new value" if read_only else ""
+    return f"raised {type(error).__name__}: {error} (on processor {pid}){way}"
 
 
 def in_turn(parts: Parts, op: Operator) -> Any:

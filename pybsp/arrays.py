@@ -89,6 +89,10 @@ class Ticket:
             )
         return self._value
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """What numpy takes a ticket for: its value."""
+        return np.array(self.value, dtype, copy=copy)
+
 
 class Array:
     """An array of which each processor owns `local`; made by `bsp.array` on all processors alike.
@@ -124,6 +128,20 @@ class Array:
             [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
         """
         return self._local
+
+    @local.setter
+    def local(self, values: Any) -> None:
+        raise UsageError(
+            "array.local: expected to stay the array that it is, got another in its place; write to it "
+            "(x.local[...] = values), or begin with an array of the program's own (bsp.register)"
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """What numpy asks for, which would take this for an object else."""
+        raise UsageError(
+            f"{self!r}: expected an array of numpy's, got one of all processors: x.local is this one's part; "
+            "x.get(pid) brings another's, with the next sync"
+        )
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -242,11 +260,16 @@ class Array:
 
     def __getitem__(self, pid: SupportsIndex) -> Remote:
         """Processor pid's part: `x[pid][2:5] = values` is a put, `x[pid][2:5].get()` a get."""
+        if isinstance(pid, slice | tuple):
+            raise UsageError(
+                f"x[...]: expected a processor's number first, as in x[pid][2:5], got {show(pid)}; this processor's "
+                "own part is x.local"
+            )
         return Remote(self, pid)
 
     def __setitem__(self, pid: SupportsIndex, values: Any) -> None:
         """`x[pid] = values`: a put of all of it."""
-        self.put(pid, values)
+        self[pid].put(values)
 
     __iter__ = None  # it is no sequence: without this Python would ask for one processor after the other
 
@@ -588,6 +611,13 @@ class Remote:
         self[at].put(values)
 
     __iter__ = None  # as of Array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """What numpy asks for, which would take this for an object else."""
+        raise UsageError(
+            f"{self!r}: expected an array of numpy's, got another processor's memory: ticket = x[pid][...].get() asks "
+            "for it, and ticket.value is there after the next bsp.sync()"
+        )
 
     def put(self, values: Any) -> None:
         """`Array.put` to these items."""

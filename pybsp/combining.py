@@ -24,7 +24,7 @@ def exchange_ledger(superstep: SuperstepEngine, everybody: bool = True) -> None:
         everybody: whether all get what was combined, or processor 0 alone.
     """
     entered = clock()
-    log, what = superstep.account.log, "asked for bsp.ledger"
+    log, what = superstep.account.log, "asked for bsp.ledger (as all must, also where one prints it)"
     first = log.combined
     log.update_counts()
     # Before the rounds: what is combined takes the place of own rows, and where processor 0 alone gets it, of its own.

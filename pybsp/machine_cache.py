@@ -41,8 +41,6 @@ class Place(NamedTuple):
         Raises:
             OSError, RuntimeError: the user has no place for a cache.
         """
-        from platformdirs import user_cache_path
-
         first: dict[int, int] = {}
         about = {
             "hosts": list(self.hosts),
@@ -56,7 +54,18 @@ class Place(NamedTuple):
         digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:12]
         words = (self.library, self.hosts[0], f"p{len(self.hosts)}", digest)
         name = "-".join(re.sub(r"[^A-Za-z0-9.]+", "_", word).strip("_.")[:40] for word in words)
-        return user_cache_path("pybsp") / "machines" / f"{name}.json"
+        return folder() / f"{name}.json"
+
+
+def folder() -> Path:
+    """Where machine files are that runs have measured.
+
+    Raises:
+        OSError, RuntimeError: the user has no place for a cache.
+    """
+    from platformdirs import user_cache_path
+
+    return user_cache_path("pybsp") / "machines"
 
 
 _read: dict[Path, tuple[Any, BSPMachine]] = {}  # with what tells one state of a file from another

@@ -143,7 +143,7 @@ def largest(found: Iterable[tuple[int, tuple[int, ...], PartTotals]]) -> Mapping
 
 def exchange_totals(engine: SuperstepEngine, machine: BSPMachine | EBSPMachine) -> Mapping[int, PartTotals]:
     """Combine what parts did since this was last called; the totals so far. Collective."""
-    stays, what = engine.account.stays, "asked for bsp.ledger"
+    stays, what = engine.account.stays, "asked for bsp.ledger (as all must, also where one prints it)"
     if stays is None:  # nothing was split, which all know
         return {}
     entered = clock()

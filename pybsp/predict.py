@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.table import Table
 
-from . import process, settings, simulation, threads
+from . import machine_cache, process, settings, simulation, threads
 from .argument_types import count, some_text
 from .console import TableConsole
 from .decoding import harmless
@@ -197,7 +197,7 @@ def _predict(options: argparse.Namespace) -> int:
     if not path:
         raise UsageError(
             "--machine: expected a machine file of the machine that is asked about: write one there with "
-            "`pybsp calibrate -n 4 -o machine.json`, or `pybsp.BSPMachine(...).save('machine.json')`"
+            "`pybsp calibrate -n 4 -o machine.json`, or `pybsp.BSPMachine(...).save('machine.json')`" + _measured_here()
         )
     machine = BSPMachine.load(path)
     factors = _factors(options.scale)
@@ -248,6 +248,14 @@ def _predict(options: argparse.Namespace) -> int:
     for line in remarks:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     return 0
+
+
+def _measured_here() -> str:
+    """Where machine files of this machine are, in words, if runs have measured it."""
+    with contextlib.suppress(OSError, RuntimeError):
+        if any(machine_cache.folder().glob("*.json")):
+            return f"; those that `pybsp run --calibrate` has measured here are in {machine_cache.folder()}"
+    return ""
 
 
 def _factors(texts: Sequence[str]) -> dict[str, float]:

@@ -470,6 +470,10 @@ class Queue(Participant):
             self._values.flags.writeable = False
         return self._values
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """What numpy takes a queue for: the items that arrived."""
+        return np.array(self.values, dtype, copy=copy)
+
     @property
     def sources(self) -> NDArray[np.intp]:
         """The sender of each item, shape (n,).

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp import process
+from pybsp import machine_cache, process
 from pybsp.cli import main as command
 from pybsp.ledger import Ledger
 from pybsp.ledger_file import append_run, read
@@ -522,3 +522,15 @@ def test_indices_of_patterns_that_are_made_cost_by_their_number(
     machine.save(tmp_path / "machine.json")
     assert command(["predict", str(tmp_path / "ledger.json"), "--machine", str(tmp_path / "machine.json")]) == 0
     assert float(rows(capsys.readouterr().out)[-1][2]) == pytest.approx(223)
+
+
+def test_without_a_machine_file_it_says_where_those_are_that_runs_have_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(machine_cache, "folder", lambda: tmp_path / "machines")
+    assert command(["predict", "ledger.json"]) == 2
+    assert "measured here" not in capsys.readouterr().err
+    (tmp_path / "machines").mkdir()
+    (tmp_path / "machines" / "one.json").write_text("{}")
+    assert command(["predict", "ledger.json"]) == 2
+    assert f"measured here are in {tmp_path / 'machines'}" in capsys.readouterr().err

@@ -560,3 +560,23 @@ def test_items_that_cannot_be_pickled_are_the_argument_items(spmd: Spmd) -> None
         collectives.broadcast_items(bsp, (one for one in [1]))
 
     assert "broadcast_items: argument items: expected something that can be pickled" in str(spmd.errors(main)[0])
+
+
+def test_an_op_that_changes_the_arrays_it_gets_is_told_to_return_new_ones(spmd: Spmd) -> None:
+    if spmd.p == 1:
+        pytest.skip("nothing is combined")
+
+    def in_place(a: Any, b: Any) -> Any:
+        a += b
+        return a
+
+    def main(bsp: pybsp.BSP, started: bool) -> Any:
+        value = np.ones(3)
+        return (
+            collectives.allreduce.start(bsp, value, in_place).finish() if started else allreduce(bsp, value, in_place)
+        )
+
+    for started in (False, True):
+        found = [error for error in spmd.errors(main, started) if isinstance(error, pybsp.UsageError)]
+        assert found
+        assert all(str(error).endswith("it gets what it must not change: let it return a new value") for error in found)

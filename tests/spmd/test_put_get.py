@@ -810,3 +810,41 @@ def test_puts_that_go_as_they_are_and_reads_count_as_everywhere(spmd: Spmd, who:
         return sha256(repr(found).encode()).hexdigest(), rows
 
     assert spmd(main) == pybsp.simulate(main, p=spmd.p, checked=spmd.checked).results
+
+
+def test_numpy_reads_queues_and_tickets_and_of_what_lies_elsewhere_it_says_where(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x, queue = bsp.array(2), bsp.queue()
+        x.local[:] = bsp.pid
+        queue.send(list(range(bsp.p)), 1.5)
+        bsp.sync()
+        ticket, early = x.get(bsp.p - 1), caught(lambda: np.asarray(x.get(0)))
+        total = float(np.sum(queue))
+        bsp.sync()
+        y = np.zeros(2)
+        y[:] = ticket
+        assert np.asarray(ticket, np.int64).dtype == np.int64
+
+        def replace() -> None:
+            x.local = y
+
+        def write() -> None:
+            y[:] = x[0][1]
+
+        def put(at: Any) -> None:
+            x[at] = 1
+
+        wrong = [
+            caught(call)
+            for call in (lambda: np.asarray(x), lambda: np.add(x, 1.0), write, lambda: np.sum(x[0]), replace)
+        ]
+        wrong += [caught(put, slice(None)), caught(put, (0, 1)), caught(lambda: x[0:1].get())]  # type: ignore[index]
+        return total, y.tolist(), early, wrong
+
+    for total, values, early, wrong in spmd(main):
+        assert (total, values) == (1.5 * spmd.p, [spmd.p - 1.0] * 2)
+        assert early.kind is pybsp.TicketError
+        assert {error.kind for error in wrong} == {pybsp.UsageError}
+        ways = ["x.local is this one's part"] * 2 + ["ticket = x[pid][...].get()"] * 2 + ["x.local[...] = values"]
+        ways += ["as in x[pid][2:5]"] * 3
+        assert all(way in error.text for way, error in zip(ways, wrong, strict=True)), wrong
