@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 class PartTotals(NamedTuple):
     """What parts did in a superstep of the whole: the sums of a processor's, maximum over the processors.
 
+    What parts of a part did is among it: their computing and exchanges, as in a record, are in those of its superstep.
+
     supersteps: of parts.
     work: flop charged in them.
     h: words, of each superstep the largest that a processor of the part sent or received.
