@@ -169,6 +169,7 @@ class Ledger(Records):
         self.index_bytes = {number: words[INDICES] for number, words in log.riding.items() if INDICES in words}
         self.riding: Mapping[int, Mapping[str, int]] = _named(log.riding)
         self.kinds: Mapping[int, Mapping[str, float]] = {number: dict(flops) for number, flops in log.kinds.items()}
+        self._charges = log.charges  # only ever grows
         self.virtual = virtual
         self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
         self._names = log.names  # only ever grows
@@ -210,10 +211,16 @@ class Ledger(Records):
             items=int(row[ITEMS]),
             seconds_mean=row[MEAN],
             exchange_predicted=exchange,
-            charged=charged(self.machine, work, self.kinds.get(number, NO_KINDS)),
+            charged=self._charged(number, work),
             ways=int(row[WAYS]),
             parts=parts,
         )
+
+    def _charged(self, number: int, work: float) -> float:
+        """Seconds that the work charged in a superstep takes; of an older checkpoint by the maxima of all kinds."""
+        if number in self._charges:
+            return self._charges[number][0]
+        return charged(self.machine, work, self.kinds.get(number, NO_KINDS))
 
     @property
     def total(self) -> Record:
@@ -317,7 +324,8 @@ class Ledger(Records):
         for row, kinds in self.kinds.items():
             record = self[row]
             ((kind, flops), *others) = kinds.items()
-            if not others and flops == record.work and record.seconds > 0:
+            _, plain = self._charges.get(row, (0.0, record.work - flops))
+            if not others and plain == 0 and record.seconds > 0:
                 before = sums.get(kind, (0.0, 0.0))
                 sums[kind] = before[0] + flops, before[1] + record.seconds
         return {kind: flops / seconds for kind, (flops, seconds) in sums.items()}
