@@ -851,7 +851,7 @@ class BSP:
             [(300, 300), (300, 300), (300, 300), (300, 300)]
         """
         self._gate.check("bsp.ledger")
-        exchange_ledger(self._superstep)
+        exchange_ledger(self._superstep, self.machine)
         totals = exchange_totals(self._superstep, self.machine)
         return Ledger(self.machine, self._account.log, self._account.virtual, totals)
 

@@ -10,17 +10,20 @@ from numpy.typing import NDArray
 
 from .agreement import once
 from .chunk import COLUMNS, clock
-from .log import combine, ridden, shares
+from .log import Charges, charges, combine, ridden, shares
+from .machine import BSPMachine, EBSPMachine
 from .transport import LEDGER, REPLIES, Parcel, Section
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
 
 
-def exchange_ledger(superstep: SuperstepEngine, everybody: bool = True) -> None:
+def exchange_ledger(superstep: SuperstepEngine, machine: BSPMachine | EBSPMachine, everybody: bool = True) -> None:
     """Combine what the log has new, in rounds of a bounded size: in each, processors combine a share of the rows.
 
     Args:
+        superstep: of this processor.
+        machine: by whose rates of work.
         everybody: whether all get what was combined, or processor 0 alone.
     """
     entered = clock()
@@ -48,16 +51,21 @@ def exchange_ledger(superstep: SuperstepEngine, everybody: bool = True) -> None:
         assert notes is not None
         log.names += notes[0][0]
         log.put_rides(_ridden(notes))
-        log.put_kinds(of_one[2] for of_one in notes if of_one is not None)
+        of_all = [{} if of_one is None else of_one[2] for of_one in notes]
+        log.put_kinds(of_all)
         if not round_:
             break
         mine: dict[int, Parcel] = {}
+        found: Charges = {}
         if superstep.pid < len(round_):
             begin, end = round_[superstep.pid]
-            combined = _parcel(combine(_tables(arrival.parcels, end - begin)))
-            mine = dict.fromkeys(range(superstep.p if everybody else 1), combined)
-        arrival = superstep.meet(LEDGER, None, mine)
-        superstep.settle(arrival, LEDGER, what)
+            tables = [*_tables(arrival.parcels, end - begin)]
+            if any(of_all):
+                found = charges(tables, [of_all[source] for source, _ in arrival.parcels], begin, machine)
+            mine = dict.fromkeys(range(superstep.p if everybody else 1), _parcel(combine(tables)))
+        arrival = superstep.meet(LEDGER, (found, None, None) if found else None, mine)
+        notes = superstep.settle(arrival, LEDGER, what)
+        log.put_charges(one for one in notes or () if one is not None)
         log.put(_tables(arrival.parcels))
         first = last
         if first == len(log):

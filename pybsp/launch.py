@@ -339,7 +339,7 @@ class _BSPSession(Session[BSP]):
             superstep.saver.close()
         recorded = path and self._of_job()
         if recorded or self._keeps or superstep.tracer is not None:
-            exchange_ledger(superstep, everybody=False)
+            exchange_ledger(superstep, processor.machine, everybody=False)
             parts = exchange_totals(superstep, processor.machine)
             more = {} if superstep.tracer is None else self._traced(superstep.tracer)
             if superstep.pid == 0:

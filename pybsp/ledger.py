@@ -88,6 +88,34 @@ def predicted_exchange(
     return machine.elapsed(0.0, *counted)
 
 
+def priced(
+    machine: BSPMachine | EBSPMachine,
+    virtual: bool,
+    row: Sequence[float],
+    parts: PartTotals | None,
+    first: bool = False,
+    indices: int = 0,
+) -> tuple[float, float]:
+    """Seconds of computing in a superstep, and those that its exchanges take by a machine.
+
+    Args:
+        machine: by which.
+        virtual: whether the run's times are.
+        row: of the superstep, combined.
+        parts: what they did in it.
+        first, indices: as of `predicted_exchange`.
+    """
+    computing, of_parts = row[SECONDS], 0.0
+    if parts is not None:
+        # Of supersteps of parts in which one after the other computes longest no processor has computed it all.
+        computing, of_parts = max(computing, parts.seconds), parts.exchange_predicted
+    counted = max(row[WORDS_OUT], row[WORDS_IN]), row[MESSAGES], row[WORDS], row[ITEMS]
+    before = computing + of_parts if overlaps(machine) else row[SECONDS]
+    waiting = others_waited(row[SECONDS], row[MEAN], machine.p)
+    exchange = predicted_exchange(machine, virtual, before, counted, int(row[WAYS]), first, waiting, indices)
+    return computing, of_parts + exchange
+
+
 def index_words(indices: int, p: int) -> float:
     """Words of indices of so many bytes, mean over p processors."""
     return indices / 8 / p
@@ -141,6 +169,7 @@ class Ledger(Records):
         self.index_bytes = {number: words[INDICES] for number, words in log.riding.items() if INDICES in words}
         self.riding: Mapping[int, Mapping[str, int]] = _named(log.riding)
         self.kinds: Mapping[int, Mapping[str, float]] = {number: dict(flops) for number, flops in log.kinds.items()}
+        self._charges = log.charges  # only ever grows
         self.virtual = virtual
         self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
         self._names = log.names  # only ever grows
@@ -164,19 +193,9 @@ class Ledger(Records):
     def _record(self, number: int, row: Sequence[float]) -> Record:
         """The record of a combined row, which has that number."""
         parts = self.parts.get(number)
-        work, computing = row[WORK], row[SECONDS]
-        h = max(row[WORDS_OUT], row[WORDS_IN])
-        counted, ways = (h, row[MESSAGES], row[WORDS], row[ITEMS]), int(row[WAYS])
-        first = number in self._firsts
-        of_parts = 0.0
-        if parts is not None:
-            # Of supersteps of parts in which one after the other computes longest no processor has computed it all.
-            computing, of_parts = max(computing, parts.seconds), parts.exchange_predicted
-        before = computing + of_parts if overlaps(self.machine) else row[SECONDS]
-        waiting = others_waited(row[SECONDS], row[MEAN], self.machine.p)
-        indices = self.index_bytes.get(number, 0)
-        exchange = of_parts + predicted_exchange(
-            self.machine, self.virtual, before, counted, ways, first, waiting, indices
+        work = row[WORK]
+        computing, exchange = priced(
+            self.machine, self.virtual, row, parts, number in self._firsts, self.index_bytes.get(number, 0)
         )
         return Record(
             label=self._names[int(row[LABEL])],
@@ -185,17 +204,23 @@ class Ledger(Records):
             messages=int(row[MESSAGES]),
             h_out=int(row[WORDS_OUT]),
             h_in=int(row[WORDS_IN]),
-            h=int(h),
+            h=int(max(row[WORDS_OUT], row[WORDS_IN])),
             M=int(row[WORDS]),
             predicted=computing + exchange,
             measured=row[MEASURED],
             items=int(row[ITEMS]),
             seconds_mean=row[MEAN],
             exchange_predicted=exchange,
-            charged=charged(self.machine, work, self.kinds.get(number, NO_KINDS)),
-            ways=ways,
+            charged=self._charged(number, work),
+            ways=int(row[WAYS]),
             parts=parts,
         )
+
+    def _charged(self, number: int, work: float) -> float:
+        """Seconds that the work charged in a superstep takes; of an older checkpoint by the maxima of all kinds."""
+        if number in self._charges:
+            return self._charges[number][0]
+        return charged(self.machine, work, self.kinds.get(number, NO_KINDS))
 
     @property
     def total(self) -> Record:
@@ -299,7 +324,8 @@ class Ledger(Records):
         for row, kinds in self.kinds.items():
             record = self[row]
             ((kind, flops), *others) = kinds.items()
-            if not others and flops == record.work and record.seconds > 0:
+            _, plain = self._charges.get(row, (0.0, record.work - flops))
+            if not others and plain == 0 and record.seconds > 0:
                 before = sums.get(kind, (0.0, 0.0))
                 sums[kind] = before[0] + flops, before[1] + record.seconds
         return {kind: flops / seconds for kind, (flops, seconds) in sums.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from struct import Struct
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .chunk import COLUMNS, Chunk
-from .machine import NO_KINDS
+from .machine import NO_KINDS, BSPMachine, EBSPMachine, charged
 from .ways import firsts
 
 # The columns of a processor's rows.
@@ -57,6 +57,7 @@ class Counts:
 
 Spans = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]  # seconds, shape (supersteps,) each
 Kinds = dict[int, dict[str, float]]  # flop by kind of work, by row
+Charges = dict[int, tuple[float, float]]  # seconds of charged work, and flop of no kind, by row: of each the maximum
 Rode = tuple[int, dict[str, int], str]  # what `Log.rode` was given, and in which row
 INDICES = ""  # in the place of a name there: bytes of indices, which count no words
 
@@ -74,6 +75,8 @@ class Log(Chunk):
         checkpoints: the fields of a `Checkpoint`, of each.
         riding: of the combined rows, by their number, words that rode in them, by the name of what did.
         kinds: of the combined rows, by their number, flop by kind of work, of each the maximum over processors.
+        charges: of the combined rows with work of some kinds, by their number, seconds by the machine's rates and flop
+            of no kind, of each the maximum over processors.
         firsts: numbers of the combined rows that use a way which none before under their label has used.
     """
 
@@ -95,6 +98,7 @@ class Log(Chunk):
         self._away: dict[int, float] = {}  # by row, seconds that are still to be taken off its computing
         self._kinds: dict[int, dict[str, float]] = {}  # of this processor, not yet in `kinds`
         self.kinds: dict[int, dict[str, float]] = {}
+        self.charges: Charges = {}
         self.firsts: set[int] = set()
         self._used: dict[int, int] = {}  # ways by label, in the combined rows
         # See `begin_at`: in which rows, ascending, and when. A part that is entered again and again has many.
@@ -273,6 +277,7 @@ class Log(Chunk):
             "rode": self._rides_before(len(self) + 1),
             "away": self._away.get(len(self), 0.0),
             "kinds": (self._kinds, self.kinds),
+            "charges": self.charges,
         }
 
     def resume(self, saved: Mapping[str, Any]) -> None:
@@ -292,6 +297,7 @@ class Log(Chunk):
         self._away.clear()
         self.note_away(saved.get("away", 0.0))
         self._kinds, self.kinds = saved.get("kinds", ({}, {}))
+        self.charges = saved.get("charges", {})
         self._begun, self._instants = array("q"), array("d")
         for counts in self._counting:
             counts.begin()
@@ -342,6 +348,11 @@ class Log(Chunk):
                 most = self.kinds.setdefault(row, {})
                 for kind, flops in kinds.items():
                     most[kind] = max(most.get(kind, 0.0), flops)
+
+    def put_charges(self, of_all: Iterable[Charges]) -> None:
+        """What charged work takes in some rows: see `charges`."""
+        for found in of_all:
+            self.charges.update(found)
 
     def put_rides(self, words: Mapping[int, dict[str, int]]) -> None:
         """What rode in some rows, on all processors: see `ridden`."""
@@ -447,6 +458,25 @@ def combine(tables: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
     # Rounding may not make the mean the larger.
     most[:, MEAN] = np.minimum(mean, most[:, SECONDS])
     return most
+
+
+def charges(
+    tables: Sequence[NDArray[np.float64]], kinds: Sequence[Kinds], first: int, machine: BSPMachine | EBSPMachine
+) -> Charges:
+    """What charged work takes in the rows in which any of it is of a kind: the maxima of others fit no one processor.
+
+    Args:
+        tables: of each processor, the rows from number `first` on.
+        kinds: of each processor.
+        machine: whose rates count.
+    """
+    found = {}
+    for row in {row for of_one in kinds for row in of_one if 0 <= row - first < len(tables[0])}:
+        works = [float(table[row - first, WORK]) for table in tables]
+        of_each = [(work, of_one.get(row, NO_KINDS)) for work, of_one in zip(works, kinds, strict=True)]
+        plain = max(work - sum(flops.values()) for work, flops in of_each)
+        found[row] = max(charged(machine, work, flops) for work, flops in of_each), plain
+    return found
 
 
 def shares(first: int, last: int, p: int) -> list[tuple[int, int]]:

@@ -30,6 +30,7 @@ import numpy as np
 from . import settings
 from .cost import Superstep
 from .decoding import (
+    LARGEST,
     Decoder,
     decode,
     each,
@@ -665,7 +666,8 @@ class LogPMachine(MachinePart):
         intervals: of L, o, G and G_word where they were measured: (lowest, highest), in seconds.
 
     Raises:
-        UsageError: a parameter that is negative, or no whole number of steps; a step below 1e-290.
+        UsageError: a parameter that is negative, or no whole number of steps, or more than 2^53; a step below 1e-290,
+            or in which one is no finite number of seconds.
 
     Examples:
         >>> machine = pybsp.LogPMachine(p=8, L=16, o=1, G=4)
@@ -702,11 +704,15 @@ class LogPMachine(MachinePart):
             if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
                 unit = "" if name == "p" else " of steps"
                 raise UsageError(f"LogPMachine: {name} must be a whole number{unit}, at least {least}, got {value!r}")
+            if name != "p" and value > LARGEST:  # in seconds, as a file has it, it would be no whole number of steps
+                raise UsageError(f"LogPMachine: {name} must be at most 2^53 steps, got {value!r}; take a longer step")
             object.__setattr__(self, name, int(value))
         if not is_finite(self.step) or self.step < _LEAST_STEP:
             raise UsageError(
                 f"LogPMachine: step must be finite and at least {_LEAST_STEP} (seconds), got {self.step!r}"
             )
+        if not is_finite(self.step * max(self.L, self.o, self.G)):
+            raise UsageError(f"LogPMachine: L, o and G must be finite in seconds, got step = {self.step!r}")
         if self.G_word is not None and not (is_finite(self.G_word) and self.G_word >= 0):
             raise UsageError(f"LogPMachine: G_word must be finite and at least 0 (seconds), got {self.G_word!r}")
 
@@ -777,7 +783,7 @@ class LogPMachine(MachinePart):
         A step is a quarter of the gap; an overhead of o_msg, if that is below the gap.
 
         Raises:
-            UsageError: an EBSPMachine, which has no g and l.
+            UsageError: an EBSPMachine, which has no g and l; an l of more than 2^51 gaps.
 
         Examples:
             >>> machine = pybsp.LogPMachine.from_bsp(pybsp.BSPMachine(p=8, g=1e-8, l=1e-6, r=1e9), words=4)
@@ -839,7 +845,7 @@ class LogPMachine(MachinePart):
         part = cls._part(path)
         seconds = {name: part[name] for name in ("L", "o", "G")}
         step = part.get("step") or _round_step([value for value in seconds.values() if value > 0])
-        if not step * 2**53 > max(seconds.values()):
+        if max(seconds.values()) > step * LARGEST:
             raise UsageError(
                 f"machine file {path}: {cls._PART}.step: expected seconds of which L, o and G are no more than 2^53, "
                 f"got {step!r}"

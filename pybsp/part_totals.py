@@ -1,23 +1,25 @@
 """What the parts of a machine did (parts.py), in the ledger of the whole: totals by superstep.
 
 Each processor keeps the rows of its stays in parts. When the ledger is asked for, the first processor of each part
-combines those of its stays, as the rows of the whole are combined, and all learn the sums.
+combines those of its stays, as the rows of the whole are combined, and all learn the sums. Of a part in a part they are
+combined first: its computing and its time are in the rows of the part around it, its words and messages are not.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .chunk import COLUMNS, clock
-from .ledger import others_waited, predicted_exchange
-from .log import ITEMS, MEAN, MEASURED, MESSAGES, SECONDS, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, combine
+from .ledger import priced
+from .log import ITEMS, MEASURED, MESSAGES, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, combine
 from .machine import BSPMachine, EBSPMachine, resized
-from .records import PartTotals
+from .records import NO_PARTS, PartTotals
 from .transport import LEDGER, REPLIES, Parcel, Section
 
 if TYPE_CHECKING:
@@ -33,16 +35,18 @@ Found = list[tuple[int, tuple[int, ...], PartTotals]]  # superstep of the whole,
 class Stay(NamedTuple):
     """A stay of this processor in a part.
 
-    superstep: of the whole.
+    superstep: of the whole; of a stay in a part of a part, the number of the row there.
     members: of the part, by their pids among all processors.
     rows: of the log, each with when it began, shape (supersteps, COLUMNS + 1); NaN where that is not known.
     combined: how many of them, the first ones, are those of all members.
+    inner: stays in parts of the part, in their order.
     """
 
     superstep: int
     members: tuple[int, ...]
     rows: Rows
     combined: int
+    inner: tuple[Stay, ...] = ()
 
 
 class Stays:
@@ -66,13 +70,13 @@ class Stays:
     def as_saved(self) -> dict[str, Any]:
         """All of it as plain data, which `of_saved` reads."""
         totals = {superstep: tuple(one) for superstep, one in self.totals.items()}
-        return {"all": [tuple(stay) for stay in self.all], "totals": totals, "asked": self._reported}
+        return {"all": [*map(_plain, self.all)], "totals": totals, "asked": self._reported}
 
     @classmethod
     def of_saved(cls, saved: Mapping[str, Any]) -> Stays:
         """What was saved."""
         stays = cls()
-        stays.all = [Stay(*one)._replace(rows=_with_begins(one[2])) for one in saved["all"]]
+        stays.all = [*map(_of_plain, saved["all"])]
         stays.totals = {superstep: PartTotals(*one) for superstep, one in saved["totals"].items()}
         stays._reported = saved["asked"]
         return stays
@@ -89,40 +93,35 @@ def sums(stays: Iterable[Sequence[Stay]], machine: BSPMachine | EBSPMachine, vir
             times[key] += 1
     found: Found = []
     for (superstep, members, _), of_all in together.items():
-        done = of_all[0].combined
+        done, of_part = of_all[0].combined, resized(machine, len(members))
         rows = np.concatenate((of_all[0].rows[:done, :COLUMNS], combine(stay.rows[done:] for stay in of_all)))
-        found.append((superstep, members, _totals(rows, resized(machine, len(members)), virtual)))
+        inner = [stay.inner for stay in of_all]
+        within = largest(sums(inner, of_part, virtual)) if any(inner) else NO_PARTS
+        found.append((superstep, members, _totals(rows, within, of_part, virtual)))
     return found
 
 
-def _totals(rows: Rows, machine: BSPMachine | EBSPMachine, virtual: bool) -> PartTotals:
-    h, seconds, ways = np.maximum(rows[:, WORDS_OUT], rows[:, WORDS_IN]), rows[:, SECONDS], rows[:, WAYS].astype(int)
-    counted = zip(h, rows[:, MESSAGES], rows[:, WORDS], rows[:, ITEMS], strict=True)
-    exchanges = (
-        predicted_exchange(
-            machine,
-            virtual,
-            computing,
-            tuple(map(float, one)),
-            way,
-            waiting=others_waited(computing, mean, machine.p),
-        )
-        for computing, mean, one, way in zip(
-            seconds.tolist(), rows[:, MEAN].tolist(), counted, ways.tolist(), strict=True
-        )
-    )
-    return PartTotals(
+def _totals(
+    rows: Rows, within: Mapping[int, PartTotals], machine: BSPMachine | EBSPMachine, virtual: bool
+) -> PartTotals:
+    """The sums of a part's rows, and of what parts of it did in these."""
+    h, ways = np.maximum(rows[:, WORDS_OUT], rows[:, WORDS_IN]), rows[:, WAYS].astype(int)
+    of_each = [priced(machine, virtual, row, within.get(number)) for number, row in enumerate(rows.tolist())]
+    computing, exchange = (sum((seconds[k] for seconds in of_each), 0.0) for k in (0, 1))
+    totals = PartTotals(
         len(rows),
         float(rows[:, WORK].sum()),
         int(h.sum()),
         int(rows[:, MESSAGES].sum()),
         int(rows[:, WORDS].sum()),
-        float(seconds.sum()) + sum(exchanges),
+        computing + exchange,
         float(rows[:, MEASURED].sum()),
-        float(seconds.sum()),
+        computing,
         int(rows[:, ITEMS].sum()),
         int(np.bitwise_or.reduce(ways, initial=0)),
     )
+    counts = (one._replace(predicted=0.0, measured=0.0, seconds=0.0) for one in within.values())
+    return reduce(PartTotals.plus, counts, totals)
 
 
 def largest(found: Iterable[tuple[int, tuple[int, ...], PartTotals]]) -> Mapping[int, PartTotals]:
@@ -169,18 +168,44 @@ def _with_begins(rows: Rows) -> Rows:
     return rows if rows.shape[1] > COLUMNS else np.column_stack((rows, np.full(len(rows), np.nan)))
 
 
+def _plain(stay: Stay) -> tuple[Any, ...]:
+    """A stay as plain data."""
+    return (*stay[:-1], tuple(map(_plain, stay.inner)))
+
+
+def _of_plain(saved: Sequence[Any]) -> Stay:
+    """The stay; in older checkpoints none has others in it."""
+    superstep, members, rows, combined, inner = (*saved, ())[:5]
+    return Stay(superstep, tuple(members), _with_begins(rows), combined, tuple(map(_of_plain, inner)))
+
+
 def _parcel(stays: Sequence[Stay]) -> Parcel:
     """Stays as what is sent: plain data, which counts nothing."""
-    described: Any = [(stay.superstep, stay.members, len(stay.rows), stay.combined) for stay in stays]
-    data = np.concatenate([stay.rows for stay in stays]).reshape(-1).view(np.uint8)
+    described: Any = [*map(_described, stays)]
+    data = np.concatenate([*_rows(stays)]).reshape(-1).view(np.uint8)
     return {REPLIES: Section(described, 0, 0, data if data.size else None)}
 
 
+def _described(stay: Stay) -> tuple[Any, ...]:
+    return stay.superstep, stay.members, len(stay.rows), stay.combined, [*map(_described, stay.inner)]
+
+
+def _rows(stays: Iterable[Stay]) -> Iterator[Rows]:
+    """The rows of each, then of those in it: in the order in which `_stays` takes them."""
+    for stay in stays:
+        yield stay.rows
+        yield from _rows(stay.inner)
+
+
 def _stays(parcel: Parcel) -> list[Stay]:
-    section, first, found = parcel[REPLIES], 0, []
+    section = parcel[REPLIES]
     data = np.empty(0, np.uint8) if section.data is None else section.data
-    table = data.view(np.float64).reshape(-1, COLUMNS + 1)
-    for superstep, members, rows, combined in section.descriptors:
-        found.append(Stay(superstep, tuple(members), table[first : first + rows], combined))
-        first += rows
-    return found
+    table, first = data.view(np.float64).reshape(-1, COLUMNS + 1), 0
+
+    def read(described: Iterable[Any]) -> Iterator[Stay]:
+        nonlocal first
+        for superstep, members, rows, combined, inner in described:
+            first += rows
+            yield Stay(superstep, tuple(members), table[first - rows : first], combined, tuple(read(inner)))
+
+    return [*read(section.descriptors)]

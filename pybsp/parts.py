@@ -165,12 +165,16 @@ class Split(Generic[Machine]):
 
     def _note(self, part: SuperstepEngine, rows: Rows) -> None:
         """What was done in the part is noted in the whole, what was done in parts of it too."""
-        account, log, inner = self._whole.account, part.account.log, part.account.stays
+        account, log, stays = self._whole.account, part.account.log, part.account.stays
         assert account.stays is not None
         combined = min(max(log.combined - self._first, 0), len(log) - self._first)
-        account.stays.all.append(Stay(account.superstep, tuple(part.agreement.members), rows, combined))
-        if inner is not None:
-            account.stays.all += [one._replace(superstep=account.superstep) for one in inner.all[self._inner :]]
+        inner = []
+        for one in () if stays is None else stays.all[self._inner :]:
+            if one.superstep < len(log):
+                inner.append(one._replace(superstep=one.superstep - self._first))
+            else:  # after the part's last superstep: no row of the part has its time, which is the whole's
+                account.stays.all.append(one._replace(superstep=account.superstep))
+        account.stays.all.append(Stay(account.superstep, tuple(part.agreement.members), rows, combined, tuple(inner)))
 
 
 def _gist(error: BaseException | None) -> str:

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 class PartTotals(NamedTuple):
     """What parts did in a superstep of the whole: the sums of a processor's, maximum over the processors.
 
+    What parts of a part did is among it: their computing and exchanges, as in a record, are in those of its superstep.
+
     supersteps: of parts.
     work: flop charged in them.
     h: words, of each superstep the largest that a processor of the part sent or received.
@@ -98,7 +100,8 @@ class Record(NamedTuple):
     seconds_mean: of computing, mean over processors; of those that have one clock, of what each computes in `seconds`.
     exchange_predicted: seconds that the exchange takes by the machine in force: g*h + l, and what messages and items
         cost; of Valiant's cost, what it takes beyond computing.
-    charged: seconds that `work` takes by the machine's r, and by its rates of some kinds; 0 where none was charged.
+    charged: seconds that a processor's charged work takes by the machine's r, and by its rates of some kinds, maximum
+        over processors; 0 where none was charged.
     ways: in which its data went, a bit for each of `pybsp.ways.WAYS`; of sums, those of any.
     supersteps: how many these are the sums of; 1 but in `Ledger.total` and `Ledger.totals`.
     parts: what parts of the machine did in it (`bsp.split`), None where that is nothing; of single supersteps also in

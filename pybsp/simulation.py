@@ -23,7 +23,7 @@ from .keywords import check_keywords, differs, flag_of, timeout_of
 from .lazy import ready
 from .ledger import Ledger
 from .ledger_file import LedgerFile
-from .log import Log, combine, ridden
+from .log import Log, charges, combine, ridden
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
 from .on_network import Steps, steps_of
 from .part_totals import largest, sums
@@ -369,9 +369,11 @@ def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMac
     log = logs[0]
     log.names += log.fresh_labels(len(log))
     while log.combined < len(log):
-        rows = log.combined, min(log.combined + Log.ROWS, len(log))
-        log.put([combine(one.table(*rows) for one in logs)])
-    log.put_kinds([one.fresh_kinds(len(log)) for one in logs])
+        first, last = log.combined, min(log.combined + Log.ROWS, len(log))
+        tables, kinds = [one.table(first, last) for one in logs], [one.fresh_kinds(last) for one in logs]
+        log.put_kinds(kinds)
+        log.put_charges([charges(tables, kinds, first, machine)])
+        log.put([combine(tables)])
     log.put_rides(ridden(rode for one in logs for rode in one.fresh_rides(len(log))))
     stays = [account.stays for account in (one.account for one in supersteps) if account.stays is not None]
     parts = largest(sums((one.all for one in stays), machine, virtual=True))

@@ -1021,6 +1021,24 @@ def test_a_checkpoint_between_the_stays_in_a_kept_part(tmp_path: Path) -> None:
         assert total == 3
 
 
+def test_what_parts_of_parts_did_before_a_checkpoint_is_in_the_ledger(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP, steps: int) -> Any:
+        for step in range(bsp.restore(0), steps):
+            with bsp.split(bsp.pid % 2) as outer:
+                with outer.split(0) as inner:
+                    inner.work(1e6)
+                    inner.sync()
+                outer.sync()
+            bsp.sync()
+            bsp.checkpoint(step + 1)
+        return [(n, one.supersteps, f"{one.seconds:g} {one.measured:g}") for n, one in bsp.ledger.parts.items()]
+
+    whole = pybsp.simulate(main, 5, p=3).results
+    assert whole[0] == [(n, 3, "0.001 0.00103") for n in range(1, 11, 2)]
+    pybsp.simulate(main, 2, p=3, checkpoint=tmp_path, every=1)
+    assert pybsp.simulate(main, 5, p=3, checkpoint=again(tmp_path), every=1).results == whole
+
+
 def complaint(call: Callable[[], Any]) -> str:
     try:
         call()

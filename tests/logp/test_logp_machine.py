@@ -36,6 +36,10 @@ def test_capacity_is_L_by_G_rounded_up(L: int, G: int, capacity: int) -> None:
         ({"o": None}, "o must be a whole number of steps"),
         ({"G": 0}, "G must be a whole number of steps, at least 1, got 0"),
         ({"G": "3"}, "G must be a whole number of steps, at least 1, got '3'"),
+        ({"L": 2**53 + 1}, "L must be at most 2^53 steps, got 9007199254740993; take a longer step"),
+        ({"o": 2**70}, "o must be at most 2^53 steps, got 1180591620717411303424"),
+        ({"G": np.uint64(2**63)}, "G must be at most 2^53 steps"),
+        ({"step": 1e308}, "L, o and G must be finite in seconds, got step = 1e+308"),
         ({"step": 0}, "step must be finite and at least 1e-290 (seconds), got 0"),
         ({"step": 1e-320}, "step must be finite and at least 1e-290 (seconds), got 1e-320"),
         ({"step": -1.0}, "step must be finite and at least 1e-290 (seconds), got -1.0"),
@@ -134,6 +138,15 @@ def test_a_machine_that_is_saved_and_loaded_is_the_same(tmp_path: Path, **parame
     loaded = LogPMachine.load(tmp_path / "machine.json")
     assert loaded == machine
     assert loaded.intervals == machine.intervals
+
+
+@pytest.mark.parametrize("step", [1e-290, 1e-6, 0.3, 1.0, 1e290])
+@pytest.mark.parametrize("most", [2**53, 2**53 - 1])
+def test_a_machine_of_the_most_steps_is_loaded_from_its_file(tmp_path: Path, most: int, step: float) -> None:
+    LogPMachine(2, L=most, o=1, G=4, step=step).save(tmp_path / "machine.json")
+    loaded = LogPMachine.load(tmp_path / "machine.json")
+    assert abs(loaded.L - most) <= 2
+    assert (loaded.o, loaded.G, loaded.step) == (1, 4, step)
 
 
 def test_files_hold_seconds(tmp_path: Path) -> None:

@@ -155,8 +155,8 @@ def test_choices_of_a_step_do_not_go_through_all_steps() -> None:
             raise AssertionError("asked for one step after the other")
 
     choices = Choices(5)
-    choices.begin(LogPMachine(2, L=1 << 70, o=0, G=2))
-    assert choices.delivery(1, 0, 100, Taken({(1 << 70) + 100, (1 << 70) + 94})) == (1 << 70) + 93
+    choices.begin(LogPMachine(2, L=1 << 53, o=0, G=2))
+    assert choices.delivery(1, 0, 100, Taken({(1 << 53) + 100, (1 << 53) + 94})) == (1 << 53) + 93
 
 
 def test_each_name_is_one_of_a_schedule() -> None:

@@ -226,7 +226,6 @@ def test_an_execution_of_two_to_the_63_steps_is_an_error() -> None:
         lambda: simulate(lambda proc: (late(proc), proc.compute(1)), p=2),
         lambda: simulate(one, machine=words),
         lambda: simulate(one, machine=endless),
-        lambda: simulate(one, machine=LogPMachine(2, L=2**70, o=1, G=4)),
         lambda: Goal([[Operation(RECV, 10**12, 1)], [Operation(SEND, 10**12, 0)]]).simulate(words),
     ]
     for call in calls:

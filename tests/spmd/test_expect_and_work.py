@@ -140,6 +140,44 @@ def test_work_of_a_kind_goes_by_the_machines_rate_of_it(spmd: Spmd) -> None:
         assert written["machine"]["rates"] == {"sort": 1e5, "dot": 2e6}
 
 
+def test_charged_is_what_the_work_of_one_processor_takes(spmd: Spmd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pybsp.log, "_GATHERED", 2 * spmd.p)  # rows of a round: 2 on each
+    machine = pybsp.BSPMachine(p=spmd.p, g=1e-9, l=1e-6, r=1e6, rates=(("sort", 1e7), ("dot", 1e5)))
+    works = [(0, "dot"), (3000, ""), (20000, "sort"), (100, "dot"), (700, "unknown"), (2500, "")]
+
+    def of(pid: int, step: int) -> list[tuple[int, str]]:
+        return [works[(pid + step) % 6], works[(pid * step) % 6]]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        for step in range(5 * bsp.p):
+            for flops, kind in of(bsp.pid, step):
+                bsp.work(flops, kind=kind)
+            bsp.sync()
+        bsp.work(1000, kind="ab"[bsp.pid % 2])
+        bsp.sync()
+        return [record.charged for record in bsp.ledger]
+
+    def seconds(flops: int, kind: str) -> float:
+        return flops / {"sort": 1e7, "dot": 1e5}.get(kind, 1e6)
+
+    expected = [
+        max(sum(seconds(*work) for work in of(pid, step)) for pid in range(spmd.p)) for step in range(5 * spmd.p)
+    ]
+    for found in spmd(main, machine=machine):
+        assert found == pytest.approx([*expected, 1e-3])
+
+
+def test_a_rate_is_measured_where_all_charge_that_kind_alone(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        bsp.work(1000, kind="sort" if bsp.pid == 0 else "")
+        bsp.sync()
+        bsp.work(1000, kind="count")
+        bsp.sync()
+        return set(bsp.ledger.rates)
+
+    assert spmd(main) == [{"sort", "count"} if spmd.p == 1 else {"count"}] * spmd.p
+
+
 def test_a_kind_of_work_that_is_no_text_is_an_error(spmd: Spmd) -> None:
     for error in spmd(lambda bsp: caught(bsp.work, 1.0, kind=3)):
         assert error.kind is pybsp.UsageError

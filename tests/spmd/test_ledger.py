@@ -126,7 +126,7 @@ def test_computing_is_by_the_clock_of_all_in_every_round_of_a_ledger(
                 pass
             enterings.append(time.perf_counter())
         bsp.sync()
-        exchange_ledger(bsp._superstep, everybody)
+        exchange_ledger(bsp._superstep, bsp.machine, everybody)
         log = bsp._superstep.account.log
         rows = log.table(1)[:, [SECONDS, MEASURED]] if everybody or bsp.pid == 0 else None
         return lefts, enterings, rows

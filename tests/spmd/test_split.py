@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from pathlib import Path
 from typing import Any
@@ -586,6 +587,69 @@ def test_waiting_and_exchanges_in_parts_are_exchange_of_the_whole() -> None:
     assert record.seconds == pytest.approx(4.0)
     assert record.measured == pytest.approx(0.5 + parts.measured + 0.2 + 2.0)
     assert record.exchange_predicted == pytest.approx(parts.exchange + 2.0)
+
+
+@pytest.mark.parametrize("cost", ["sum", "max"])
+@pytest.mark.parametrize("seed", range(12))
+def test_what_parts_of_parts_did_is_predicted_and_measured_once(seed: int, cost: str) -> None:
+    """All processors compute alike; how often, and what, they exchange depends on the part that they are in."""
+
+    def supersteps(machine: Any, draw: random.Random, depth: int) -> None:
+        for _ in range(draw.randrange(1, 4)):
+            machine.work(draw.randrange(5) * 1e6)
+            for _ in range(draw.randrange(3) if depth else 0):
+                color = [0, machine.pid % 2, machine.pid // 2][draw.randrange(3)]
+                with machine.split(color) as part:
+                    supersteps(part, draw, depth - 1)
+                    for _ in range(color):
+                        part.send(0, np.zeros(1000 * color))
+                        part.sync()
+                    if draw.random() < 0.3:
+                        assert len(part.ledger)
+                    if draw.random() < 0.5:
+                        with part.split(0) as last:  # after the last superstep of the part around it
+                            last.work(1e6)
+                            last.sync()
+            machine.sync()
+
+    def main(bsp: pybsp.BSP) -> None:
+        supersteps(bsp, random.Random(seed), 3)
+
+    simulation = pybsp.simulate(main, machine=pybsp.BSPMachine(p=5, g=1e-7, l=1e-4, r=1e9, cost=cost))
+    assert simulation.ledger.predicted == pytest.approx(simulation.time)
+    assert simulation.ledger.measured == pytest.approx(simulation.time)
+    for number, parts in simulation.ledger.parts.items():
+        record = simulation.ledger[number]
+        assert parts.exchange == pytest.approx(parts.exchange_predicted, abs=1e-12)
+        assert record.exchange == pytest.approx(record.exchange_predicted, abs=1e-12)
+        assert record.waiting == pytest.approx(0, abs=1e-12)
+
+
+def test_what_is_computed_in_parts_of_parts_counts_once(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        stays = bsp.split(0)
+        begin = time.perf_counter()
+        with stays as outer:
+            with outer.split(0) as middle:
+                with middle.split(0) as inner:
+                    while bsp.pid == 0 and time.perf_counter() < begin + 0.05:
+                        pass
+                    inner.sync()
+                middle.sync()
+                assert len(middle.ledger) == 2
+                with middle.split(0) as inner:  # after the last superstep of the part around it
+                    inner.sync()
+            outer.sync()
+        bsp.sync()
+        passed = time.perf_counter() - begin
+        return bsp.ledger[1], passed
+
+    records, passed = zip(*spmd(main, **({} if spmd.mpi else {"measure": True})), strict=True)
+    for record in records:
+        assert record.parts.supersteps == 7  # with the splits of parts
+        # What was computed was counted three times.
+        assert record.parts.seconds <= record.seconds < 2 * max(passed)
+        assert record.parts.measured < 2 * max(passed)
 
 
 def test_contexts_are_used_again(spmd: Spmd) -> None:
