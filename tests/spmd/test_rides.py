@@ -96,6 +96,37 @@ def test_to_send_to_all_is_to_send_to_each(spmd: Spmd, payload: str) -> None:
         assert one == other
 
 
+@pytest.mark.parametrize("on", ["the machine", "a group"])
+def test_a_stream_refuses_a_wrong_destination_by_name_and_takes_numpys_integers(spmd: Spmd, on: str) -> None:
+    wrong: list[Any] = [-1, spmd.p, "1", None, 1.0, True]
+
+    def steps(bsp: Any) -> Any:
+        stream = bsp.stream("steps")
+        errors = [caught(stream.send, dest, np.arange(2.0)) for dest in wrong]
+        errors += [caught(stream.send_all, [0, dest], np.arange(2.0)) for dest in wrong]
+        errors.append(caught(stream.send_all, 1, "x"))
+        stream.send(np.int64(bsp.p - 1), "one")
+        stream.send_all(np.arange(bsp.p), "all")
+        yield
+        return errors, [(source, payload) for source, _, payload in stream.arrived]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        whom: Any = bsp if on == "the machine" else bsp.group(range(bsp.p))
+        return whom.ride("steps", steps(whom)).finish()
+
+    if spmd.p == 1:
+        pytest.skip("a function on one processor takes no superstep")
+    what = "a processor" if on == "the machine" else "a number of the group"
+    expected = f"expected {what} from 0 to {spmd.p - 1}, got "
+    texts = [f"steps: stream.send: argument dest: {expected}{dest!r}" for dest in wrong]
+    texts += [f"steps: stream.send_all: argument dests: {expected}{dest!r}" for dest in wrong]
+    texts.append("steps: stream.send_all: argument dests: expected several processors, got 1")
+    for pid, (errors, came) in enumerate(spmd(main)):
+        assert errors == [Caught(pybsp.UsageError, text) for text in texts]
+        each = [(source, payload) for source in range(spmd.p) for payload in ("one", "all")]
+        assert came == (each if pid == spmd.p - 1 else each[1::2])
+
+
 def test_what_all_make_alike_is_theirs_on_each_group(spmd: Spmd) -> None:
     def sums(group: Any, value: int) -> Any:
         stream = group.stream("sums")
