@@ -517,6 +517,9 @@ class BSP:
             name: of the function.
             **arguments: of the call that are equal on all processors; where they are not, an error on all says so.
 
+        Raises:
+            UsageError: no function rides whose generator runs.
+
         Examples:
             >>> def largest(bsp, value, scale):
             ...     stream = bsp.stream("largest", scale=scale)

@@ -192,12 +192,12 @@ class GroupRides:
     def stream(self, group: Numbering, name: str, arguments: Mapping[str, str]) -> GroupStream:
         """The stream of a call of the function whose generator runs."""
         rides = self.rides
-        assert rides.starting is not None
+        ride = rides.running("group")
         arguments = dict(arguments)
         of_call = group_signature(group.members, name, arguments)
         calls = self.rides.group_calls.on(group.members)
         stream = GroupStream(rides, name, self.rides.begin_on(calls, name, arguments, of_call), group)
-        rides.starting.streams.append(stream)
+        ride.streams.append(stream)
         return stream
 
 

@@ -502,11 +502,22 @@ class Rides(Participant):
 
     def stream(self, name: str, arguments: Mapping[str, str]) -> Stream:
         """The stream of a call of the function whose generator runs."""
-        assert self.starting is not None
+        ride = self.running("bsp")
         arguments = dict(arguments)
         stream = Stream(self, name, self.begin(name, arguments, signature(name, arguments)))
-        self.starting.streams.append(stream)
+        ride.streams.append(stream)
         return stream
+
+    def running(self, of: str) -> Ride[Any]:
+        """The function whose generator runs, for a stream of the machine or a group.
+
+        Raises:
+            UsageError: none does.
+        """
+        if self.starting is None:
+            self.gate.check(f"{of}.stream")
+            raise UsageError(f"{of}.stream: only inside a function that rides; start it with {of}.ride(name, steps)")
+        return self.starting
 
     def signature(self, name: str, arguments: Mapping[str, str]) -> int:
         """`signature`."""

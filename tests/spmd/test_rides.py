@@ -127,6 +127,20 @@ def test_a_stream_refuses_a_wrong_destination_by_name_and_takes_numpys_integers(
         assert came == (each if pid == spmd.p - 1 else each[1::2])
 
 
+def test_a_stream_is_refused_outside_of_a_function_that_rides(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        return caught(bsp.stream, "a"), caught(bsp.group(range(bsp.p)).stream, "a")
+
+    for errors in spmd(main):
+        assert errors == tuple(
+            Caught(
+                pybsp.UsageError,
+                f"{of}.stream: only inside a function that rides; start it with {of}.ride(name, steps)",
+            )
+            for of in ("bsp", "group")
+        )
+
+
 def test_what_all_make_alike_is_theirs_on_each_group(spmd: Spmd) -> None:
     def sums(group: Any, value: int) -> Any:
         stream = group.stream("sums")
