@@ -15,11 +15,14 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from inspect import GEN_CLOSED, GEN_CREATED, getgeneratorstate
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, SupportsIndex, TypeVar
 
 from .agreement import PLAINLY as PLAINLY
 from .agreement import Called
 from .chunk import Counted
+from .convert import what
 from .errors import TicketError, UsageError, describe
 from .mail import Inbox, Mail, Message, unpack
 from .notes import Noted, Notes
@@ -691,6 +694,24 @@ class Rides(Participant):
     def under_way(self) -> str:
         """What is under way, in words; empty where nothing is."""
         return ", ".join(ride.name for ride in self.riding)
+
+
+def checked_steps(operation: str, steps: Supersteps[Result]) -> Supersteps[Result]:
+    """The argument steps: a generator that has not begun.
+
+    Raises:
+        UsageError: it is none, or it has.
+    """
+    if isinstance(steps, GeneratorType):
+        state = getgeneratorstate(steps)
+        if state == GEN_CREATED:
+            return steps
+        got = f"one that {'is over' if state == GEN_CLOSED else 'has begun'}; call the function anew"
+    else:
+        got = what(steps)
+    raise UsageError(
+        f"{operation}: argument steps: expected a generator that has not begun, as neighbours(bsp), got {got}"
+    )
 
 
 def refuse_under_way(operation: str, rides: Rides, way_out: str) -> None:

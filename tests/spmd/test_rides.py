@@ -141,6 +141,31 @@ def test_a_stream_is_refused_outside_of_a_function_that_rides(spmd: Spmd) -> Non
         )
 
 
+def test_what_rides_is_a_generator_that_has_not_begun(spmd: Spmd) -> None:
+    def steps() -> Any:
+        yield
+
+    def main(bsp: pybsp.BSP) -> Any:
+        group = bsp.group([bsp.pid])
+        begun, over = steps(), steps()
+        next(begun)
+        over.close()
+        wrong: list[Any] = [None, iter([1]), begun, over, steps]
+        calls = (bsp.ride, bsp.carry_out, group.ride, group.carry_out)
+        errors = [[caught(call, "steps", one) for one in wrong] for call in calls]
+        bsp.sync()  # nothing of them has begun
+        return errors, bsp.carry_out("steps", steps())
+
+    got = ["NoneType None", "list_iterator <", "one that has begun; ", "one that is over; ", "function <"]
+    for errors, _ in spmd(main):
+        for call, of_call in zip(("bsp.ride", "bsp.carry_out", "group.ride", "group.carry_out"), errors, strict=True):
+            for error, part in zip(of_call, got, strict=True):
+                assert error.kind is pybsp.UsageError
+                assert error.text.startswith(
+                    f"{call}: argument steps: expected a generator that has not begun, as neighbours(bsp), got {part}"
+                )
+
+
 def test_what_all_make_alike_is_theirs_on_each_group(spmd: Spmd) -> None:
     def sums(group: Any, value: int) -> Any:
         stream = group.stream("sums")
