@@ -154,6 +154,7 @@ class Stream:
         """
         if type(dest) is not int or not 0 <= dest < self._gate.limit:
             dest = self._processor("send", "dest", dest)
+        self._mail.operation = self._name
         already = self._mail.words(dest)
         self._mail.send(dest, payload, self._tag(note))
         if dest != self._rides.pid:
@@ -168,6 +169,7 @@ class Stream:
                 f"{self._name}: stream.send_all: argument dests: expected several processors, got {dests!r:.60}"
             ) from None
         if pids:
+            self._mail.operation = self._name
             words = self._mail.send_all(pids, payload, self._tag(note))
             self._rides.count(self._name, words * (len(pids) - pids.count(self._rides.pid)))
 

@@ -127,6 +127,21 @@ def test_a_stream_refuses_a_wrong_destination_by_name_and_takes_numpys_integers(
         assert came == (each if pid == spmd.p - 1 else each[1::2])
 
 
+def test_what_a_stream_cannot_pickle_is_an_error_of_its_function(spmd: Spmd) -> None:
+    def steps(bsp: pybsp.BSP) -> Any:
+        stream, odd = bsp.stream("steps"), lambda: None
+        errors = [caught(stream.send, 0, odd), caught(stream.send_all, [0], odd), caught(stream.send, 0, 1, odd)]
+        yield
+        return errors, stream.arrived
+
+    expected = "expected something that can be pickled, got "
+    for errors, came in spmd(lambda bsp: bsp.carry_out("steps", steps(bsp))):
+        assert came == []
+        for error, text in zip(errors, ("payload: {}function", "payload: {}function", "note: {}tuple"), strict=True):
+            assert error.kind is pybsp.UsageError
+            assert error.text.startswith("steps: argument " + text.format(expected))
+
+
 def test_a_stream_is_refused_outside_of_a_function_that_rides(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         return caught(bsp.stream, "a"), caught(bsp.group(range(bsp.p)).stream, "a")
