@@ -177,13 +177,13 @@ def cost(
     Theorem 8's: 4*m*N^2/P flop, and m times a (2*N/q1)-relation with locality 1 and a (2*N/q2)-relation with locality
     q2.
     """
-    steps = integer("stencil.cost", "steps", steps, 0)
+    steps, shape = integer("stencil.cost", "steps", steps, 0), _shape("stencil.cost", shape)
     kind, fixed = np.dtype(dtype), boundary is None
     grid, at_once = _choose("stencil.cost", machine, shape, kind, partition, q, together, flops, fixed)
     work = flops * _updated(shape, grid, fixed)
     if not steps:
         return Cost(machine)
-    silent = _exchange(_shape("stencil.cost", shape), grid, at_once).counted(kind.itemsize / 8)
+    silent = _exchange(shape, grid, at_once).counted(kind.itemsize / 8)
     if not silent:
         return Cost(machine, (), work * steps)
     # The update after a step's last sync is counted with the next step's first.
