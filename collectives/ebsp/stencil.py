@@ -272,6 +272,7 @@ def stencil(
         together=at_once,
         dtype=dtype,
         boundary="None" if boundary is None else "given",
+        flops=float(flops),
         f=getattr(update, "__name__", type(update).__name__),
     )
     pid, q2 = bsp.pid, grid.q2
