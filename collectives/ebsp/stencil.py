@@ -13,6 +13,7 @@ from ...bsp import BSP
 from ...cost import Cost, Machine, Superstep
 from ...errors import UsageError
 from ...rides import Supersteps
+from ..arguments import check_machine
 from ..plan import Plan, Step, joined
 from ..primitive import Call, integer, primitive, sources
 from .partition import (
@@ -132,6 +133,7 @@ def _choose(
     number = isinstance(flops, (int, float, np.integer, np.floating)) and not isinstance(flops, bool)
     if not number or not 0 <= flops < np.inf:
         raise UsageError(f"{name}: argument flops: expected operations an element, at least 0, got {flops!r:.60}")
+    check_machine(name, machine)
     shape = _shape(name, shape)
     if q is not None:
         grids: tuple[Grid, ...] = (checked_grid(name, q, machine.p),)
