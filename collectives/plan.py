@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..cost import Cost, Machine, Superstep
 from ..errors import UsageError
+from .arguments import check_machine, integer, item_words
 
 Numbers = NDArray[np.int32]
 
@@ -210,6 +211,10 @@ class Plan(Sequence[Step]):
 
         Args:
             members: of the group, in the order of its numbers (`Group.members`).
+            p: of the machine.
+
+        Raises:
+            UsageError: members are not as many processors among p as the plan is for.
 
         Examples:
             >>> from pybsp import collectives
@@ -221,12 +226,23 @@ class Plan(Sequence[Step]):
             >>> [(step.h, step.M) for step in collectives.together(m, *((plan, 10) for plan in rows))]
             [(10, 20)]
         """
-        pids = np.asarray(members)
+        p = integer("plan.among", "p", p, 1)
+        try:
+            numbers = [integer("plan.among", "members", member, 0, p - 1) for member in members]
+        except (TypeError, UsageError):
+            numbers = []
+        if len(numbers) != self.p or len(set(numbers)) != self.p:
+            raise UsageError(
+                f"plan.among: argument members: expected {self.p} processors from 0 to {p - 1}, each once, as the plan "
+                f"is for {self.p}, got {members!r:.60}"
+            )
+        pids = np.array(numbers)
         steps = (Step.of(pids[s.sources], pids[s.destinations], s.first, s.last, s.work) for s in self.steps)
         return joined(p, steps, self.after)
 
     def counted(self, words: float = 1) -> tuple[Superstep, ...]:
         """What each superstep is charged for, with so many words an item; counted once for each fraction of a word."""
+        words = item_words("plan.counted", "words", words)
         whole = words == int(words) and words > 0
         unit = 1 if whole else words
         if unit not in self._counted:
@@ -236,6 +252,8 @@ class Plan(Sequence[Step]):
 
     def cost(self, machine: Machine, words: float = 1) -> Cost:
         """What the plan costs with so many words an item."""
+        check_machine("plan.cost", machine)
+        words = item_words("plan.cost", "words", words)
         return Cost(machine, self.counted(words), self.after * words)
 
     def __repr__(self) -> str:
@@ -281,7 +299,7 @@ def together(machine: Machine, *started: tuple[Plan, float]) -> Cost:
         started: the plan of each, and the words of an item.
 
     Raises:
-        UsageError: no such pairs, or a plan for another number of processors.
+        UsageError: no machine, no such pairs, or a plan for another number of processors.
 
     Examples:
         >>> from pybsp import collectives
@@ -290,6 +308,7 @@ def together(machine: Machine, *started: tuple[Plan, float]) -> Cost:
         >>> [(step.h_out, step.h_in, step.messages) for step in collectives.together(m, (sums, 1), (news, 10))]
         [(33, 13, 6)]
     """
+    check_machine("together", machine)
     p = machine.p
     for one in started:
         if not (isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], Plan)):
@@ -301,6 +320,7 @@ def together(machine: Machine, *started: tuple[Plan, float]) -> Cost:
                 f"together: argument started: expected plans for the p of the machine, {p}, got one for {one[0].p}; "
                 "plan.among(members, p) makes one of a group's"
             )
+        item_words("together", "started", one[1])
     length = max((len(plan) for plan, _ in started), default=0)
     counts = np.zeros((length, 4, p), np.int64)  # words out and in, messages out and in
     work, total, far = np.zeros((length + 1, p)), np.zeros(length, np.int64), np.zeros(length, np.int64)

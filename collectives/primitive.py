@@ -8,7 +8,6 @@ an error that names the primitive and the argument, and none is left waiting.
 from __future__ import annotations
 
 import math
-import operator
 import pickle
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial, wraps
@@ -37,6 +36,9 @@ from ..errors import UsageError
 from ..groups import Grid, Group
 from ..layouts import Layout
 from ..rides import Letter, Ride, Supersteps
+from .arguments import check_machine
+from .arguments import integer as integer
+from .arguments import item_words as item_words
 from .operators import operator_name
 from .plan import Plan, Step
 
@@ -149,7 +151,7 @@ def primitive(
 
         @wraps(cost)
         def cost_of(*args: CostArguments.args, **kwargs: CostArguments.kwargs) -> Cost:
-            _check_machine(f"{name}.cost", args[0] if args else kwargs.get("machine"))
+            check_machine(f"{name}.cost", args[0] if args else kwargs.get("machine"))
             return cost(*args, **kwargs)
 
         takes = signature(plan)
@@ -179,18 +181,6 @@ def _check_processor(name: str, given: Any) -> None:
         raise UsageError(
             f"{name}: argument bsp: expected the processor, which the program gets, or one of its groups, got "
             f"{what(given)}{way_out}"
-        )
-
-
-def _check_machine(name: str, machine: Any) -> None:
-    """The argument machine of a cost.
-
-    Raises:
-        UsageError: it prices no supersteps.
-    """
-    if not callable(getattr(machine, "predict", None)):
-        raise UsageError(
-            f"{name}: argument machine: expected one, as bsp.machine or pybsp.BSPMachine(...), got {what(machine)}"
         )
 
 
@@ -342,24 +332,6 @@ def _function(key: Any) -> tuple[Any, Any]:
 # -- arguments ----------------------------------------------------------------------------------------------------
 
 
-def integer(name: str, argument: str, value: Any, least: int, most: int | None = None, what: str = "") -> int:
-    """An argument that is a whole number in a range.
-
-    Raises:
-        UsageError: it is not.
-    """
-    try:
-        if isinstance(value, (bool, np.bool_)):
-            raise TypeError
-        number = operator.index(value)
-    except TypeError:
-        number = least - 1
-    if number < least or (most is not None and number > most):
-        upto = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise UsageError(f"{name}: argument {argument}: expected {what or 'a whole number'} {upto}, got {value!r:.60}")
-    return number
-
-
 def processor(name: str, argument: str, value: Any, p: int) -> int:
     """An argument that is a processor."""
     return integer(name, argument, value, 0, p - 1, "a processor")
@@ -458,18 +430,6 @@ def check_operator(name: str, op: Any) -> str:
             f"{name}: argument op: expected an associative function of two values, as np.add or max, got {op!r:.60}"
         )
     return operator_name(op)
-
-
-def item_words(name: str, argument: str, value: Any) -> float:
-    """An argument that is a number of words: bytes / 8, so that it may be no whole number.
-
-    Raises:
-        UsageError: it is not.
-    """
-    good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not good or not 0 <= value < float("inf"):
-        raise UsageError(f"{name}: argument {argument}: expected words, a number of at least 0, got {value!r:.60}")
-    return value if isinstance(value, int) else float(value)
 
 
 def no_mask(name: str, argument: str, value: Any) -> None:

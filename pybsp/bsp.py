@@ -28,7 +28,7 @@ from .managed import managed
 from .part_totals import exchange_totals
 from .parts import Split
 from .queues import Queue
-from .rides import Ride, Stream, Supersteps, refuse_under_way
+from .rides import Ride, Stream, Supersteps, checked_steps, refuse_under_way
 from .superstep import SuperstepEngine
 from .transport import Transport
 from .transport.router import Router
@@ -475,7 +475,8 @@ class BSP:
             A ticket: `value`, when it is `done`; `finish` goes on in supersteps of its own, and returns the value.
 
         Raises:
-            UsageError: nothing may be started now; and what the function itself raises.
+            UsageError: nothing may be started now, or steps is no generator, or one that has begun; and what the
+                function itself raises.
 
         BSP cost: none but what it sends; `finish` adds supersteps.
 
@@ -494,7 +495,7 @@ class BSP:
             [(2, -2, 3), (0, 0, 0), (1, -1, 0)]
         """
         self._gate.check(checked_label("bsp.ride", name, "name"))
-        return self._superstep.rides.start(name, steps)
+        return self._superstep.rides.start(name, checked_steps("bsp.ride", steps))
 
     def carry_out(self, name: str, steps: Supersteps[Result]) -> Result:
         """Run a function that rides in supersteps of its own: `ride(name, steps).finish()`; collective.
@@ -508,7 +509,8 @@ class BSP:
             >>> pybsp.simulate(lambda bsp: bsp.carry_out("neighbours", neighbours(bsp, bsp.pid)), p=3).results
             [2, 0, 1]
         """
-        return self.ride(name, steps).finish()
+        self._gate.check(checked_label("bsp.carry_out", name, "name"))
+        return self._superstep.rides.start(name, checked_steps("bsp.carry_out", steps)).finish()
 
     def stream(self, name: str, **arguments: Any) -> Stream:
         """The messages of one call of a function that rides; see `ride`, which has an example. Only inside of one.
@@ -516,6 +518,9 @@ class BSP:
         Args:
             name: of the function.
             **arguments: of the call that are equal on all processors; where they are not, an error on all says so.
+
+        Raises:
+            UsageError: no function rides whose generator runs.
 
         Examples:
             >>> def largest(bsp, value, scale):

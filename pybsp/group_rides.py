@@ -11,10 +11,13 @@ groups need not call on them in one order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeVar
+
+import numpy as np
 
 from .chunk import Counted
+from .errors import UsageError
 from .rides import Letter, Ride, Rides, Stream, Supersteps, signature
 from .transport import Arrival
 
@@ -57,11 +60,29 @@ class GroupStream(Stream):
         super().__init__(rides, name, mine)
         self._group, self.pid = group, group.own
 
-    def send(self, dest: int, payload: Any, note: Any = None) -> None:
-        super().send(self._group.members[dest], payload, note)
+    def send(self, dest: SupportsIndex, payload: Any, note: Any = None) -> None:
+        members = self._group.members
+        if type(dest) is not int or not 0 <= dest < len(members):
+            dest = self._number("send", "dest", dest)
+        super().send(members[dest], payload, note)
 
-    def send_all(self, dests: Sequence[int], payload: Any, note: Any = None) -> None:
-        super().send_all([self._group.members[dest] for dest in dests], payload, note)
+    def _pids(self, dests: Iterable[SupportsIndex]) -> list[int]:
+        members = self._group.members
+        p = len(members)
+        return [
+            members[dest if type(dest) is int and 0 <= dest < p else self._number("send_all", "dests", dest)]
+            for dest in dests
+        ]
+
+    def _number(self, operation: str, argument: str, dest: SupportsIndex) -> int:
+        """A destination that is no plain int in range: an integer of numpy, or an error."""
+        p = len(self._group.members)
+        if isinstance(dest, np.integer) and 0 <= dest < p:
+            return int(dest)
+        raise UsageError(
+            f"{self._name}: stream.{operation}: argument {argument}: expected a number of the group from 0 to {p - 1}, "
+            f"got {dest!r:.60}"
+        )
 
     def renumber(self) -> None:
         """What arrived is from the group's numbers, and in their order."""
@@ -171,12 +192,12 @@ class GroupRides:
     def stream(self, group: Numbering, name: str, arguments: Mapping[str, str]) -> GroupStream:
         """The stream of a call of the function whose generator runs."""
         rides = self.rides
-        assert rides.starting is not None
+        ride = rides.running("group")
         arguments = dict(arguments)
         of_call = group_signature(group.members, name, arguments)
         calls = self.rides.group_calls.on(group.members)
         stream = GroupStream(rides, name, self.rides.begin_on(calls, name, arguments, of_call), group)
-        rides.starting.streams.append(stream)
+        ride.streams.append(stream)
         return stream
 
 

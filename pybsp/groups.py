@@ -12,7 +12,7 @@ from .group_rides import GroupRides, Numbering
 from .group_shown import GroupShown
 from .labels import checked_label
 from .machine import BSPMachine, EBSPMachine
-from .rides import Ride, Stream, Supersteps
+from .rides import Ride, Stream, Supersteps, checked_steps
 
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
@@ -131,7 +131,7 @@ class Group:
             [1, 0, 3, 2]
         """
         self._gate.check(checked_label("group.ride", name, "name"))
-        return self._calls.start(self._numbering, name, steps)
+        return self._calls.start(self._numbering, name, checked_steps("group.ride", steps))
 
     def carry_out(self, name: str, steps: Supersteps[Result]) -> Result:
         """Run a function that rides on the group in supersteps of its own; every processor does so on its group.
@@ -150,7 +150,7 @@ class Group:
             [[0, 1], [], [2, 3], []]
         """
         self._gate.check(checked_label("group.carry_out", name, "name"))
-        return self._calls.carry_out(self._numbering, name, steps)
+        return self._calls.carry_out(self._numbering, name, checked_steps("group.carry_out", steps))
 
     def stream(self, name: str, **arguments: Any) -> Stream:
         """The messages of one call of a function that rides on the group, by its numbers: see `BSP.stream`."""

@@ -70,13 +70,15 @@ class Mail:
         stream: in which they travel.
 
     Attributes:
+        operation: by which errors name who sends.
         outgoing: what goes to each destination; a bytearray is packed.
         packed: whether all of these are.
         runs: for a destination, untagged `PLAIN_NUMBERS`, if such was sent last: what is appended is sent.
     """
 
     def __init__(self, pool: BufferPool, operation: str = "bsp.send", short: int = SHORT, stream: int = MAIL) -> None:
-        self._pool, self._operation, self._short, self._stream = pool, operation, short, stream
+        self._pool, self.operation, self._short, self._stream = pool, operation, short, stream
+        self._beside = "tag" if stream == MAIL else "note"
         self._way = BY_MAIL if stream == MAIL else BY_COLLECTIVE
         self.outgoing: dict[int, Outgoing | bytearray] = {}
         self.packed = True
@@ -92,7 +94,7 @@ class Mail:
         """Copy a message for a destination that has been checked."""
         sign = 1
         if tag is not None and type(tag) not in _PLAIN_TAGS:
-            tag, sign = self._pickled(tag, "tag"), -1
+            tag, sign = self._pickled(tag, self._beside), -1
         out = self.outgoing.get(dest)
         if type(out) is not Outgoing:
             out = self._records(dest)
@@ -305,7 +307,7 @@ class Mail:
                 if isinstance(out, Outgoing) and not out.records:
                     del self.outgoing[dest]
             raise UsageError(
-                f"{operation or self._operation}: argument {argument}: expected something that can be pickled, got "
+                f"{operation or self.operation}: argument {argument}: expected something that can be pickled, got "
                 f"{type(thing).__name__} ({error}); send the data that it is made from instead"
             ) from error
 

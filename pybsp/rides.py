@@ -12,14 +12,17 @@ they called.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, TypeVar
+from inspect import GEN_CLOSED, GEN_CREATED, getgeneratorstate
+from types import GeneratorType
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, SupportsIndex, TypeVar
 
 from .agreement import PLAINLY as PLAINLY
 from .agreement import Called
 from .chunk import Counted
+from .convert import what
 from .errors import TicketError, UsageError, describe
 from .mail import Inbox, Mail, Message, unpack
 from .notes import Noted, Notes
@@ -129,33 +132,58 @@ class Stream:
         arrived: what came with the last superstep; arrays are read-only views, until the next one ends.
     """
 
-    __slots__ = ("_mail", "_name", "_rides", "_signature", "arrived", "pid", "superstep")
+    __slots__ = ("_gate", "_mail", "_name", "_rides", "_signature", "arrived", "pid", "superstep")
 
     def __init__(self, rides: Rides, name: str, mine: int) -> None:
-        self._name = name
+        self._name, self._gate = name, rides.gate
         self._rides, self._mail = rides, rides.mail
         self.pid, self.superstep = rides.pid, 0
         self.arrived: list[Letter] = []
         self._signature = mine
 
-    def send(self, dest: int, payload: Any, note: Any = None) -> None:
+    def send(self, dest: SupportsIndex, payload: Any, note: Any = None) -> None:
         """Send a message that is there after this superstep, with a note that counts no words.
 
         Args:
             dest: a processor, 0 to p - 1.
             payload: as of `BSP.send`.
             note: any picklable value; a str travels cheapest.
+
+        Raises:
+            UsageError: a wrong dest, or something that cannot be pickled. Nothing is sent then.
         """
+        if type(dest) is not int or not 0 <= dest < self._gate.limit:
+            dest = self._processor("send", "dest", dest)
+        self._mail.operation = self._name
         already = self._mail.words(dest)
         self._mail.send(dest, payload, self._tag(note))
         if dest != self._rides.pid:
             self._rides.count(self._name, self._mail.words(dest) - already)
 
-    def send_all(self, dests: Sequence[int], payload: Any, note: Any = None) -> None:
+    def send_all(self, dests: Iterable[SupportsIndex], payload: Any, note: Any = None) -> None:
         """`send` to several processors."""
-        if dests:
-            words = self._mail.send_all(dests, payload, self._tag(note))
-            self._rides.count(self._name, words * sum(dest != self._rides.pid for dest in dests))
+        try:
+            pids = self._pids(dests)
+        except TypeError:
+            raise UsageError(
+                f"{self._name}: stream.send_all: argument dests: expected several processors, got {dests!r:.60}"
+            ) from None
+        if pids:
+            self._mail.operation = self._name
+            words = self._mail.send_all(pids, payload, self._tag(note))
+            self._rides.count(self._name, words * (len(pids) - pids.count(self._rides.pid)))
+
+    def _pids(self, dests: Iterable[SupportsIndex]) -> list[int]:
+        """The processors that several destinations are."""
+        limit = self._gate.limit
+        return [
+            dest if type(dest) is int and 0 <= dest < limit else self._processor("send_all", "dests", dest)
+            for dest in dests
+        ]
+
+    def _processor(self, operation: str, argument: str, dest: SupportsIndex) -> int:
+        """A destination that is no plain int in range: see `Gate.processor`."""
+        return self._gate.processor(f"{self._name}: stream.{operation}", argument, dest)
 
     def _tag(self, note: Any) -> Any:
         mine = self._signature
@@ -344,6 +372,7 @@ class Rides(Participant):
 
     Attributes:
         account: of this processor.
+        gate: whether something may be called.
         mail: what is sent on the streams.
         notes: what is sent beside them.
         riding: what is under way, in the order in which it was started; the same on all processors, but for what was
@@ -358,6 +387,7 @@ class Rides(Participant):
         "_engine",
         "_number",
         "account",
+        "gate",
         "group_calls",
         "mail",
         "notes",
@@ -370,6 +400,7 @@ class Rides(Participant):
 
     def __init__(self, engine: SuperstepEngine) -> None:
         self._engine, self.p, self.pid, self.account = engine, engine.p, engine.pid, engine.account
+        self.gate = engine.gate
         self.mail = Mail(engine.pool, "collective", stream=LETTERS)
         self.notes = Notes(self)
         self.riding: list[Ride[Any]] = []
@@ -403,7 +434,7 @@ class Rides(Participant):
         Raises:
             UsageError: nothing may.
         """
-        self._engine.gate.check(name)
+        self.gate.check(name)
 
     def start(self, name: str, steps: Supersteps[Result]) -> Ride[Result]:
         """Start a function; what it sends first goes out with the superstep that goes on."""
@@ -450,7 +481,7 @@ class Rides(Participant):
             ending: gets the value, and the signature.
             otherwise: starts it where the result is to go into an array.
         """
-        gate, participants, calls = self._engine.gate, self._engine.participants, self._calls
+        gate, participants, calls = self.gate, self._engine.participants, self._calls
         counted, notes = len(dests) * words, self.notes
 
         def start(value: Any, out: Any) -> Ride[Any]:
@@ -476,11 +507,22 @@ class Rides(Participant):
 
     def stream(self, name: str, arguments: Mapping[str, str]) -> Stream:
         """The stream of a call of the function whose generator runs."""
-        assert self.starting is not None
+        ride = self.running("bsp")
         arguments = dict(arguments)
         stream = Stream(self, name, self.begin(name, arguments, signature(name, arguments)))
-        self.starting.streams.append(stream)
+        ride.streams.append(stream)
         return stream
+
+    def running(self, of: str) -> Ride[Any]:
+        """The function whose generator runs, for a stream of the machine or a group.
+
+        Raises:
+            UsageError: none does.
+        """
+        if self.starting is None:
+            self.gate.check(f"{of}.stream")
+            raise UsageError(f"{of}.stream: only inside a function that rides; start it with {of}.ride(name, steps)")
+        return self.starting
 
     def signature(self, name: str, arguments: Mapping[str, str]) -> int:
         """`signature`."""
@@ -495,7 +537,7 @@ class Rides(Participant):
     def begin_shown(self, name: str, arguments: dict[str, str], of_call: int) -> int:
         """`begin`, of a call whose supersteps are of records; -1 where all have something else to say with it."""
         engine = self._engine
-        if engine.registrations.declared or not engine.gate.limit:
+        if engine.registrations.declared or not self.gate.limit:
             return -1
         self._number = number = self._number + 1  # as `begin`, in fewer steps
         self._calls.append((number, name, arguments))
@@ -619,7 +661,7 @@ class Rides(Participant):
             except BaseException as error:
                 ride.fail(error)
                 failed = failed or error
-                if self._engine.gate.failed is not None:
+                if self.gate.failed is not None:
                     raise  # all know of it, and nothing more is exchanged
             finally:
                 self.starting = before
@@ -654,6 +696,24 @@ class Rides(Participant):
     def under_way(self) -> str:
         """What is under way, in words; empty where nothing is."""
         return ", ".join(ride.name for ride in self.riding)
+
+
+def checked_steps(operation: str, steps: Supersteps[Result]) -> Supersteps[Result]:
+    """The argument steps: a generator that has not begun.
+
+    Raises:
+        UsageError: it is none, or it has.
+    """
+    if isinstance(steps, GeneratorType):
+        state = getgeneratorstate(steps)
+        if state == GEN_CREATED:
+            return steps
+        got = f"one that {'is over' if state == GEN_CLOSED else 'has begun'}; call the function anew"
+    else:
+        got = what(steps)
+    raise UsageError(
+        f"{operation}: argument steps: expected a generator that has not begun, as neighbours(bsp), got {got}"
+    )
 
 
 def refuse_under_way(operation: str, rides: Rides, way_out: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,7 @@ def prefix_pipelined(bsp: BSP, column: Any, op: Operator, degree: int | None = N
 
 
 def _described(items: list[Any]) -> str:
-    """Items as they are compared between processors."""
-    kinds = sorted({descriptor(item).kind for item in items})
+    """Items as they are compared between processors: how many, and what they are, in their order."""
+    runs = [(kind, len(list(alike))) for kind, alike in groupby(descriptor(item).kind for item in items)]
+    kinds = (kind if n in (1, len(items)) else f"{n} x {kind}" for kind, n in runs)
     return f"{len(items)} items ({', '.join(kinds)})"

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from ...bsp import BSP
 from ...cost import Cost, Machine, Superstep
 from ...rides import Supersteps
+from ..arguments import check_machine
 from ..plan import Plan, Step, joined
 from ..primitive import Call, own_argument, primitive, sources
 from .partition import (
@@ -117,6 +118,7 @@ def matrix_multiplication_grid(
         >>> ebsp.matrix_multiplication_grid(pybsp.EBSPMachine.linear_array(16), (64, 64, 64))
         Grid(q1=4, q2=4)
     """
+    check_machine("matrix_multiplication_grid", machine)
     kind = np.dtype(dtype)
     kind_b = kind if dtype_b is None else np.dtype(dtype_b)
     return _choose(machine, _sizes("matrix_multiplication_grid", sizes), (kind.itemsize, kind_b.itemsize))

@@ -45,8 +45,14 @@ class Grid(NamedTuple):
     q2: int
 
     def layout(self, shape: tuple[int, int]) -> Block:
-        """The layout of a matrix of that shape."""
-        return _layout(shape, self)
+        """The layout of a matrix of that shape.
+
+        Raises:
+            UsageError: that is no shape of a matrix, or the grid has no blocks.
+        """
+        q1, q2 = (integer("Grid", argument, parts, 1) for argument, parts in zip(self._fields, self, strict=True))
+        rows, columns = checked_sizes("Grid.layout", "shape", shape, "(rows, columns)")
+        return _layout((rows, columns), Grid(q1, q2))
 
     def block(self, shape: tuple[int, int], pid: int) -> tuple[Any, ...]:
         """The rows and columns of a matrix of that shape that a processor owns: `matrix[grid.block(shape, pid)]`."""

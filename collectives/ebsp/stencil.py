@@ -13,6 +13,7 @@ from ...bsp import BSP
 from ...cost import Cost, Machine, Superstep
 from ...errors import UsageError
 from ...rides import Supersteps
+from ..arguments import check_machine
 from ..plan import Plan, Step, joined
 from ..primitive import Call, integer, primitive, sources
 from .partition import (
@@ -132,6 +133,7 @@ def _choose(
     number = isinstance(flops, (int, float, np.integer, np.floating)) and not isinstance(flops, bool)
     if not number or not 0 <= flops < np.inf:
         raise UsageError(f"{name}: argument flops: expected operations an element, at least 0, got {flops!r:.60}")
+    check_machine(name, machine)
     shape = _shape(name, shape)
     if q is not None:
         grids: tuple[Grid, ...] = (checked_grid(name, q, machine.p),)
@@ -177,13 +179,13 @@ def cost(
     Theorem 8's: 4*m*N^2/P flop, and m times a (2*N/q1)-relation with locality 1 and a (2*N/q2)-relation with locality
     q2.
     """
-    steps = integer("stencil.cost", "steps", steps, 0)
+    steps, shape = integer("stencil.cost", "steps", steps, 0), _shape("stencil.cost", shape)
     kind, fixed = np.dtype(dtype), boundary is None
     grid, at_once = _choose("stencil.cost", machine, shape, kind, partition, q, together, flops, fixed)
     work = flops * _updated(shape, grid, fixed)
     if not steps:
         return Cost(machine)
-    silent = _exchange(_shape("stencil.cost", shape), grid, at_once).counted(kind.itemsize / 8)
+    silent = _exchange(shape, grid, at_once).counted(kind.itemsize / 8)
     if not silent:
         return Cost(machine, (), work * steps)
     # The update after a step's last sync is counted with the next step's first.
@@ -272,6 +274,7 @@ def stencil(
         together=at_once,
         dtype=dtype,
         boundary="None" if boundary is None else "given",
+        flops=float(flops),
         f=getattr(update, "__name__", type(update).__name__),
     )
     pid, q2 = bsp.pid, grid.q2

@@ -200,6 +200,26 @@ def test_plans_and_costs_refuse_what_does_not_fit(call: Any, arguments: tuple[An
     assert str(refused.value).startswith(error_text)
 
 
+def test_a_shape_may_be_a_list() -> None:
+    lists: Any = [5, 7]
+    assert Grid(2, 3).block(lists, 4) == Grid(2, 3).block((5, 7), 4)
+    assert list(stencil.cost(machine(6), lists, 2)) == list(stencil.cost(machine(6), (5, 7), 2))
+    assert stencil_grid(machine(6), lists) == stencil_grid(machine(6), (5, 7))
+
+
+@pytest.mark.parametrize("of", [Grid.layout, Grid.block, Grid.block_shape])
+def test_a_grid_refuses_what_makes_no_blocks(of: Any) -> None:
+    pid = () if of is Grid.layout else (0,)
+    for grid, shape, text in (
+        (Grid(0, 2), (5, 5), "Grid: argument q1: expected a whole number of at least 1, got 0"),
+        (Grid(2, 1.5), (5, 5), "Grid: argument q2: expected a whole number of at least 1, got 1.5"),  # type: ignore[arg-type]
+        (Grid(2, 2), (5,), r"Grid\.layout: argument shape: expected \(rows, columns\), .*, got \(5,\)"),
+        (Grid(2, 2), 5, r"Grid\.layout: argument shape: expected \(rows, columns\), .*, got 5"),
+    ):
+        with pytest.raises(pybsp.UsageError, match=text):
+            of(grid, shape, *pid)
+
+
 def test_plans_can_be_looked_at() -> None:
     sideways, upright = stencil.plan(6, (5, 7), (2, 3))
     assert sideways.messages()[:3] == [(0, 1, range(3)), (1, 0, range(3)), (1, 2, range(3))]

@@ -233,6 +233,43 @@ def test_together_takes_plans_with_words_for_the_processors_of_the_machine() -> 
         collectives.together(BSPMachine.nominal(4), plan)  # type: ignore[arg-type]
 
 
+def test_a_plan_is_that_of_as_many_processors_as_it_is_for() -> None:
+    plan, numbers = collectives.broadcast.plan(2), [*np.array([3, 1])]
+    assert plan.among(numbers, 4)[0].messages() == plan.among((3, 1), 4)[0].messages() == [(3, 1, range(1))]
+    wrong: list[Any] = [(0, 1, 2), (1,), (1, 1), (0, 4), (0, -1), (0, 1.0), ("0", 1), 5, None]
+    for members in wrong:
+        with pytest.raises(UsageError, match=r"plan\.among: argument members: expected 2 processors from 0 to 3, each"):
+            plan.among(members, 4)
+    counts: list[Any] = [0, 2.5, "4", None]
+    for p in counts:
+        with pytest.raises(UsageError, match=r"plan\.among: argument p: expected a whole number of at least 1, got"):
+            plan.among((0, 1), p)
+
+
+def test_words_and_machines_of_plans_are_checked_by_name() -> None:
+    plan, on = collectives.broadcast.plan(4), BSPMachine.nominal(4)
+    wrong: list[Any] = [-1, "x", None, float("nan"), float("inf"), True, [1]]
+    for words in wrong:
+        expected = "expected words, a number of at least 0, got"
+        with pytest.raises(UsageError, match=rf"plan\.counted: argument words: {expected}"):
+            plan.counted(words)
+        with pytest.raises(UsageError, match=rf"plan\.cost: argument words: {expected}"):
+            plan.cost(on, words)
+        with pytest.raises(UsageError, match=rf"together: argument started: {expected}"):
+            collectives.together(on, (plan, words))
+    assert plan.counted(np.float64(3)) == plan.counted(3)
+    machines: list[Any] = [None, [], 4, "machine.json"]
+    for machine in machines:
+        for name, call in (
+            ("plan.cost", lambda of: plan.cost(of)),
+            ("together", lambda of: collectives.together(of, (plan, 1))),
+            ("stencil_grid", lambda of: ebsp.stencil_grid(of, (8, 8))),
+            ("matrix_multiplication_grid", lambda of: ebsp.matrix_multiplication_grid(of, (8, 8, 8))),
+        ):
+            with pytest.raises(UsageError, match=rf"{name}: argument machine: expected one, as bsp\.machine"):
+                call(machine)
+
+
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=9))
 def test_what_each_sends_to_all_others_is_counted_as_its_messages_are(words: list[int]) -> None:
     p = len(words)

@@ -215,17 +215,12 @@ DIFFERENT: dict[
 }
 
 
-VALUES = ("dtype", "size", "long", "long size", "shape", "empty", "number", "object")
-
-
 @pytest.mark.parametrize("name", FOLDS)
 @pytest.mark.parametrize("what", DIFFERENT)
 @pytest.mark.parametrize("odd", ["first", "last", "half"])
 def test_arguments_that_differ(spmd: Spmd, name: str, what: str, odd: str) -> None:
     if spmd.p == 1:
         pytest.skip("one processor agrees with itself")
-    if name == "prefix_pipelined" and what in VALUES:
-        pytest.skip("it compares the number of items only")
     if name == "prefix_pipelined" and what.startswith("order"):
         pytest.skip("it has no order to choose")
     usual, other = DIFFERENT[what]
@@ -238,7 +233,7 @@ def test_arguments_that_differ(spmd: Spmd, name: str, what: str, odd: str) -> No
         "order": "order",
         "order and degree": "order",
     }.get(what, "value")
-    argument = "column" if argument == "value" and name == "prefix_2d" else argument
+    argument = "column" if argument == "value" and name in ("prefix_2d", "prefix_pipelined") else argument
 
     def main(bsp: pybsp.BSP) -> None:
         FOLDS[name](bsp, **(other if bsp.pid in chosen else usual))
@@ -267,6 +262,17 @@ def test_a_number_of_rows_that_differs(spmd: Spmd, k: int, other: int, odd: int)
     for main in (arrays, lists):
         assert_all_fail(spmd, main, "prefix_2d")
     assert_all_fail(spmd, pipelined, "prefix_pipelined")
+
+
+def test_rows_of_the_same_kinds_in_another_order(spmd: Spmd) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+
+    def main(bsp: pybsp.BSP) -> None:
+        numbers, arrays = [1, 1], [np.ones(2)]
+        prefix_pipelined(bsp, numbers + arrays if bsp.pid == 0 else arrays + numbers, np.add)
+
+    assert_all_fail(spmd, main, "prefix_pipelined: argument column", "3 items (2 x number, float64[2])")
 
 
 @pytest.mark.parametrize("name", ["reduce", *SPREADS])

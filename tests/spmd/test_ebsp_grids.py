@@ -263,6 +263,7 @@ def test_stencil_refuses_what_does_not_fit(spmd: Spmd, case: str) -> None:
         ("together", (False, True)),
         ("boundary", (None, 0)),
         ("f", (average, mixed)),
+        ("flops", (4, 5)),
         ("dtype", (np.dtype("f8"), np.dtype("f4"))),
     ],
 )

@@ -96,6 +96,91 @@ def test_to_send_to_all_is_to_send_to_each(spmd: Spmd, payload: str) -> None:
         assert one == other
 
 
+@pytest.mark.parametrize("on", ["the machine", "a group"])
+def test_a_stream_refuses_a_wrong_destination_by_name_and_takes_numpys_integers(spmd: Spmd, on: str) -> None:
+    wrong: list[Any] = [-1, spmd.p, "1", None, 1.0, True]
+
+    def steps(bsp: Any) -> Any:
+        stream = bsp.stream("steps")
+        errors = [caught(stream.send, dest, np.arange(2.0)) for dest in wrong]
+        errors += [caught(stream.send_all, [0, dest], np.arange(2.0)) for dest in wrong]
+        errors.append(caught(stream.send_all, 1, "x"))
+        stream.send(np.int64(bsp.p - 1), "one")
+        stream.send_all(np.arange(bsp.p), "all")
+        yield
+        return errors, [(source, payload) for source, _, payload in stream.arrived]
+
+    def main(bsp: pybsp.BSP) -> Any:
+        whom: Any = bsp if on == "the machine" else bsp.group(range(bsp.p))
+        return whom.ride("steps", steps(whom)).finish()
+
+    if spmd.p == 1:
+        pytest.skip("a function on one processor takes no superstep")
+    what = "a processor" if on == "the machine" else "a number of the group"
+    expected = f"expected {what} from 0 to {spmd.p - 1}, got "
+    texts = [f"steps: stream.send: argument dest: {expected}{dest!r}" for dest in wrong]
+    texts += [f"steps: stream.send_all: argument dests: {expected}{dest!r}" for dest in wrong]
+    texts.append("steps: stream.send_all: argument dests: expected several processors, got 1")
+    for pid, (errors, came) in enumerate(spmd(main)):
+        assert errors == [Caught(pybsp.UsageError, text) for text in texts]
+        each = [(source, payload) for source in range(spmd.p) for payload in ("one", "all")]
+        assert came == (each if pid == spmd.p - 1 else each[1::2])
+
+
+def test_what_a_stream_cannot_pickle_is_an_error_of_its_function(spmd: Spmd) -> None:
+    def steps(bsp: pybsp.BSP) -> Any:
+        stream, odd = bsp.stream("steps"), lambda: None
+        errors = [caught(stream.send, 0, odd), caught(stream.send_all, [0], odd), caught(stream.send, 0, 1, odd)]
+        yield
+        return errors, stream.arrived
+
+    expected = "expected something that can be pickled, got "
+    for errors, came in spmd(lambda bsp: bsp.carry_out("steps", steps(bsp))):
+        assert came == []
+        for error, text in zip(errors, ("payload: {}function", "payload: {}function", "note: {}tuple"), strict=True):
+            assert error.kind is pybsp.UsageError
+            assert error.text.startswith("steps: argument " + text.format(expected))
+
+
+def test_a_stream_is_refused_outside_of_a_function_that_rides(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        return caught(bsp.stream, "a"), caught(bsp.group(range(bsp.p)).stream, "a")
+
+    for errors in spmd(main):
+        assert errors == tuple(
+            Caught(
+                pybsp.UsageError,
+                f"{of}.stream: only inside a function that rides; start it with {of}.ride(name, steps)",
+            )
+            for of in ("bsp", "group")
+        )
+
+
+def test_what_rides_is_a_generator_that_has_not_begun(spmd: Spmd) -> None:
+    def steps() -> Any:
+        yield
+
+    def main(bsp: pybsp.BSP) -> Any:
+        group = bsp.group([bsp.pid])
+        begun, over = steps(), steps()
+        next(begun)
+        over.close()
+        wrong: list[Any] = [None, iter([1]), begun, over, steps]
+        calls = (bsp.ride, bsp.carry_out, group.ride, group.carry_out)
+        errors = [[caught(call, "steps", one) for one in wrong] for call in calls]
+        bsp.sync()  # nothing of them has begun
+        return errors, bsp.carry_out("steps", steps())
+
+    got = ["NoneType None", "list_iterator <", "one that has begun; ", "one that is over; ", "function <"]
+    for errors, _ in spmd(main):
+        for call, of_call in zip(("bsp.ride", "bsp.carry_out", "group.ride", "group.carry_out"), errors, strict=True):
+            for error, part in zip(of_call, got, strict=True):
+                assert error.kind is pybsp.UsageError
+                assert error.text.startswith(
+                    f"{call}: argument steps: expected a generator that has not begun, as neighbours(bsp), got {part}"
+                )
+
+
 def test_what_all_make_alike_is_theirs_on_each_group(spmd: Spmd) -> None:
     def sums(group: Any, value: int) -> Any:
         stream = group.stream("sums")

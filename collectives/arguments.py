@@ -1,0 +1,53 @@
+"""Arguments, checked, of primitives, of their plans and of their costs alike."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..convert import what
+from ..errors import UsageError
+
+
+def integer(name: str, argument: str, value: Any, least: int, most: int | None = None, what: str = "") -> int:
+    """An argument that is a whole number in a range.
+
+    Raises:
+        UsageError: it is not.
+    """
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least or (most is not None and number > most):
+        upto = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise UsageError(f"{name}: argument {argument}: expected {what or 'a whole number'} {upto}, got {value!r:.60}")
+    return number
+
+
+def item_words(name: str, argument: str, value: Any) -> float:
+    """An argument that is a number of words: bytes / 8, so that it may be no whole number.
+
+    Raises:
+        UsageError: it is not.
+    """
+    good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not good or not 0 <= value < float("inf"):
+        raise UsageError(f"{name}: argument {argument}: expected words, a number of at least 0, got {value!r:.60}")
+    return value if isinstance(value, int) else float(value)
+
+
+def check_machine(name: str, machine: Any) -> None:
+    """The argument machine of a cost.
+
+    Raises:
+        UsageError: it prices no supersteps.
+    """
+    if not callable(getattr(machine, "predict", None)):
+        raise UsageError(
+            f"{name}: argument machine: expected one, as bsp.machine or pybsp.BSPMachine(...), got {what(machine)}"
+        )
