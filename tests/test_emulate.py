@@ -410,7 +410,10 @@ def test_a_failure_on_one_host_ends_the_job_on_all(tmp_path: Path) -> None:
 def on_two_hosts(tmp_path: Path, program: str, each: int = 1, **environment: str) -> Ended:
     path = tmp_path / "program.py"
     path.write_text("import os, sys, time\nimport pybsp\nRANK = int(os.environ['PMI_RANK'])\n" + dedent(program))
-    return run([*COMMAND, "-n", "2", "--ranks-per-host", str(each), "--", *python(path)], **environment)
+    ended = run([*COMMAND, "-n", "2", "--ranks-per-host", str(each), "--", *python(path)], **environment)
+    # A machine that is too busy for the network says so, which none of these tests is about.
+    errors = [line for line in ended.err.splitlines(keepends=True) if "frames came" not in line]
+    return ended._replace(err="".join(errors))
 
 
 @pytest.mark.whole

@@ -580,7 +580,7 @@ def test_an_into_that_is_read_only_by_the_sync_is_one_error_without_that_of_nump
 
     with pytest.raises(pybsp.UsageError, match="argument into, of the call in superstep 1: expected an array that can"):
         spmd(main)
-    assert printed
+    assert printed or spmd.mpi  # another rank's may have come first
     assert all(text.count("Traceback") == 1 for text in printed), printed
 
 
