@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..rides import Supersteps
 from . import records
 from .blocks import block_of
-from .primitive import NOT_SMALL, Call, Operator, integer
+from .primitive import NOT_SMALL, Call, Operator, integer, raised
 
 Which = Literal["argmin", "argmax"]
 
@@ -58,9 +58,7 @@ def _candidate(bsp: BSP, which: Which, block: NDArray[Any]) -> NDArray[Any]:
         # Of a dtype without an order an empty block is as wrong as any: all processors raise.
         index = int(_first_of(which)(block if block.size else np.zeros(1, block.dtype)))
     except Exception as error:
-        raise UsageError(
-            f"{which}: argument array: raised {type(error).__name__}: {error} (on processor {bsp.pid})"
-        ) from error
+        raise UsageError(f"{which}: argument array: {raised(error, bsp.pid)}") from error
     if block.size:
         own[0] = (block.reshape(-1)[index], index, block.size)
     return own

@@ -17,6 +17,8 @@ from .transport import LEDGER, REPLIES, Parcel, Section
 if TYPE_CHECKING:
     from .superstep import SuperstepEngine
 
+ASKING = "asked for bsp.ledger (as all must, also where one prints it)"  # what a processor does here, in words
+
 
 def exchange_ledger(superstep: SuperstepEngine, machine: BSPMachine | EBSPMachine, everybody: bool = True) -> None:
     """Combine what the log has new, in rounds of a bounded size: in each, processors combine a share of the rows.
@@ -27,7 +29,7 @@ def exchange_ledger(superstep: SuperstepEngine, machine: BSPMachine | EBSPMachin
         everybody: whether all get what was combined, or processor 0 alone.
     """
     entered = clock()
-    log, what = superstep.account.log, "asked for bsp.ledger (as all must, also where one prints it)"
+    log, what = superstep.account.log, ASKING
     first = log.combined
     log.update_counts()
     # Before the rounds: what is combined takes the place of own rows, and where processor 0 alone gets it, of its own.

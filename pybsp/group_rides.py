@@ -50,6 +50,13 @@ class Numbering:
         self.own = self.numbers[pid]
         self.ascending = list(members) == sorted(members)
 
+    def refusal(self, operation: str, argument: str, number: Any) -> UsageError:
+        """The error for a number that the group has not."""
+        return UsageError(
+            f"{operation}: argument {argument}: expected a number of the group from 0 to {len(self.members) - 1}, got "
+            f"{number!r:.60}"
+        )
+
 
 class GroupStream(Stream):
     """The messages of one call on a group: processors are the group's numbers."""
@@ -76,13 +83,9 @@ class GroupStream(Stream):
 
     def _number(self, operation: str, argument: str, dest: SupportsIndex) -> int:
         """A destination that is no plain int in range: an integer of numpy, or an error."""
-        p = len(self._group.members)
-        if isinstance(dest, np.integer) and 0 <= dest < p:
+        if isinstance(dest, np.integer) and 0 <= dest < len(self._group.members):
             return int(dest)
-        raise UsageError(
-            f"{self._name}: stream.{operation}: argument {argument}: expected a number of the group from 0 to {p - 1}, "
-            f"got {dest!r:.60}"
-        )
+        raise self._group.refusal(f"{self._name}: stream.{operation}", argument, dest)
 
     def renumber(self) -> None:
         """What arrived is from the group's numbers, and in their order."""

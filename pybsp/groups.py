@@ -108,9 +108,7 @@ class Group:
             number = -1
         if not 0 <= number < self.p:
             self._gate.check("group.send")
-            raise UsageError(
-                f"group.send: argument dest: expected a number of the group from 0 to {self.p - 1}, got {dest!r:.60}"
-            )
+            raise self._numbering.refusal("group.send", "dest", dest)
         self._send(self.members[number], payload, tag)
 
     def ride(self, name: str, steps: Supersteps[Result]) -> Ride[Result]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .chunk import COLUMNS, clock
+from .combining import ASKING
 from .ledger import priced
 from .log import ITEMS, MEASURED, MESSAGES, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, combine
 from .machine import BSPMachine, EBSPMachine, resized
@@ -142,7 +143,7 @@ def largest(found: Iterable[tuple[int, tuple[int, ...], PartTotals]]) -> Mapping
 
 def exchange_totals(engine: SuperstepEngine, machine: BSPMachine | EBSPMachine) -> Mapping[int, PartTotals]:
     """Combine what parts did since this was last called; the totals so far. Collective."""
-    stays, what = engine.account.stays, "asked for bsp.ledger (as all must, also where one prints it)"
+    stays, what = engine.account.stays, ASKING
     if stays is None:  # nothing was split, which all know
         return {}
     entered = clock()
