@@ -132,7 +132,7 @@ def _small(
     kind = type(value)
     # What processor 0 gets depends on the dtype that numpy makes of a number.
     if kind is int:
-        key: Any = (name, op, degree, kind, -INT_END <= value < INT_END)
+        key: Any = (name, op, degree, kind, None if -INT_END <= value < INT_END else np.asarray(value).dtype)
     elif kind in NUMBERS:
         key = (name, op, degree, kind)
     elif is_array(value):

@@ -487,8 +487,11 @@ def _of_array(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Descriptor:
 
 
 def is_array(value: Any) -> bool:
-    """Whether it travels as an array: of plain data, and of no subclass, whose other data would be lost."""
-    return type(value) is np.ndarray and not value.dtype.hasobject
+    """Whether it travels as an array: of plain data, and of no subclass, whose other data would be lost.
+
+    Nor of `np.record`s, which numpy takes for other records of these fields wherever it compares dtypes.
+    """
+    return type(value) is np.ndarray and not value.dtype.hasobject and value.dtype.type is not np.record
 
 
 def is_number(value: Any) -> bool:
@@ -507,7 +510,7 @@ def packed(value: Any, name: str, argument: str = "value") -> Any:
     Raises:
         UsageError: it cannot be pickled.
     """
-    if (type(value) is np.ndarray and not value.dtype.hasobject) or is_number(value):  # `is_array`, at the first call
+    if is_array(value) or is_number(value):
         return value
     try:
         return pickle.dumps(value, 5)

@@ -16,7 +16,7 @@ from ..layouts import Layout, common, fitting, owned, owners_by_axis
 from ..places import Places, as_places, by_group
 from ..rides import Supersteps
 from .plan import Plan, Step, joined
-from .primitive import Call, is_array, item_words, primitive
+from .primitive import Call, item_words, primitive
 
 CACHED = 16  # pairs of layouts whose index maps a processor keeps
 
@@ -130,7 +130,7 @@ def redistribute(bsp: BSP, array: Any, from_layout: Layout, to_layout: Layout) -
             del cache[next(iter(cache))]
         maps = cache[key] = _Maps.of(from_layout, to_layout, pid, bsp.p)
     rows = len(maps.own)
-    if not is_array(array) or array.shape[:rows] != maps.own:
+    if type(array) is not np.ndarray or array.dtype.hasobject or array.shape[:rows] != maps.own:
         raise UsageError(
             f"redistribute: argument array: expected a numpy array of plain data of shape {maps.own}, that of "
             f"processor {pid}'s part of {from_layout}, or with more axes behind, got {what(array)}"

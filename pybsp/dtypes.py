@@ -25,6 +25,7 @@ def is_plain(dtype: np.dtype[Any]) -> bool:
     fields: Mapping[str, Any] = dtype.fields or {}
     return (
         dtype.metadata is None
+        and dtype.type is not np.record
         and not dtype.isalignedstruct
         and len(fields) == len(dtype.names or ())  # a title is a field too
         and all(is_plain(field[0].base) for field in fields.values())

@@ -24,6 +24,7 @@ from pybsp.collectives import (
     exclusive_prefix,
     gather,
     prefix,
+    redistribute,
     reduce,
     reduce_scatter,
     scatter,
@@ -35,6 +36,7 @@ from pybsp.collectives import (
 from pybsp.collectives.record_layouts import SHAPES
 from pybsp.collectives.shown_values import ShownValues
 from pybsp.compiled import core
+from pybsp.layouts import Block, Cyclic
 from tests.conftest import Spmd
 
 from ..costs import charged, counted
@@ -196,7 +198,7 @@ def test_sort_takes_arrays_of_a_class_of_their_own_beside_others(spmd: Spmd, siz
 
 
 def test_what_stands_before_the_first_one_is_of_the_dtype_that_numbers_have_now(spmd: Spmd) -> None:
-    ints = [1, 1 << 63, 2]  # of the large one op takes no two: others have floats
+    ints = [1, 1 << 63, 1 << 64, 2]  # of the large ones op takes no two: others have floats
     values = [np.timedelta64(1, "s"), np.timedelta64(1, "ms"), 2.0, np.int16(2), np.uint8(3)]
 
     def main(bsp: pybsp.BSP) -> Any:
@@ -209,6 +211,21 @@ def test_what_stands_before_the_first_one_is_of_the_dtype_that_numbers_have_now(
 
     for shown, riding in spmd(main):
         assert shown == riding
+
+
+def test_records_of_numpy_come_as_such_whatever_was_shown_before(spmd: Spmd) -> None:
+    # numpy takes the two dtypes for equal, but only items of the first have their fields as attributes.
+    dtypes = [np.dtype((np.record, [("a", "i4")])), np.dtype([("a", "i4")])]
+
+    def main(bsp: pybsp.BSP) -> None:
+        for dtype in [*dtypes, *dtypes]:
+            own = np.zeros(2, dtype)
+            found = [broadcast(bsp, own if bsp.pid == 0 else None), *allgather(bsp, own)]
+            found += [call(bsp, own, lambda a, b: b) for call in (allreduce, prefix)]
+            found += [redistribute(bsp, own, Block(2 * bsp.p, bsp.p), Cyclic(2 * bsp.p, bsp.p))]
+            assert {one.dtype.type for one in found} == {dtype.type}
+
+    spmd(main)
 
 
 @pytest.mark.parametrize("kind", [float, np.float64])

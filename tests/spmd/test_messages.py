@@ -674,6 +674,7 @@ def test_dtypes_that_numpy_takes_for_equal_arrive_as_they_are(spmd: Spmd) -> Non
         np.dtype([("a", "f8")]),
         np.dtype([("a", "f8")], align=True),
         np.dtype([("a", np.dtype("f8", metadata={"unit": "s"}))]),
+        np.dtype((np.record, [("a", "f8")])),
     ]
 
     def main(bsp: pybsp.BSP) -> Any:
@@ -686,7 +687,7 @@ def test_dtypes_that_numpy_takes_for_equal_arrive_as_they_are(spmd: Spmd) -> Non
         return [said(one) for one in found]
 
     def said(form: np.dtype[Any]) -> Any:
-        return form.isalignedstruct, dict(form.metadata or {}), dict(form["a"].metadata or {})
+        return form.isalignedstruct, form.type, dict(form.metadata or {}), dict(form["a"].metadata or {})
 
     assert spmd(main) == [[said(form) for form in forms] * 2] * spmd.p
 
