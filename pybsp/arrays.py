@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
 from .convert import as_array, what
@@ -578,7 +579,7 @@ def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callabl
             raise UsageError(f"{argument}: expected None, ints, slices or integer arrays, got {what(part)}")
 
 
-class Remote:
+class Remote(NDArrayOperatorsMixin):
     """A processor's part of an array, to be indexed: made by `x[pid]`.
 
     Examples:
@@ -612,12 +613,16 @@ class Remote:
 
     __iter__ = None  # as of Array
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """What numpy asks for, which would take this for an object else."""
+    def _refuse(self, *_: Any, **given: Any) -> NoReturn:
+        """What numpy and all operators ask for, which would take this for an object else."""
+        in_place = any(one is self for one in given.get("out", ()))
+        way_out = "; to combine values with what is there: x.pattern(pid, at), and then its put(values, np.add)"
         raise UsageError(
             f"{self!r}: expected an array of numpy's, got another processor's memory: ticket = x[pid][...].get() asks "
-            "for it, and ticket.value is there after the next bsp.sync()"
+            f"for it, and ticket.value is there after the next bsp.sync(){way_out * in_place}"
         )
+
+    __array__ = __array_ufunc__ = __bool__ = _refuse
 
     def put(self, values: Any) -> None:
         """`Array.put` to these items."""

@@ -41,7 +41,8 @@ def as_array(values: Any, dtype: np.dtype[Any], operation: str) -> NDArray[Any]:
 def what(thing: Any) -> str:
     """A short description of an argument for an error."""
     if isinstance(thing, np.ndarray):
-        return f"{thing.dtype} of shape {thing.shape}"
+        of_class = "" if type(thing) is np.ndarray else f"{type(thing).__name__} of "
+        return f"{of_class}{thing.dtype} of shape {thing.shape}"
     return f"{type(thing).__name__} {thing!r:.60}"
 
 

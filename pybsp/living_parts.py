@@ -64,12 +64,13 @@ class LivingParts:
 
     Attributes:
         all: that this processor is in, by context.
-        forgotten: of these, what the program has forgotten since the last split; it grows at any moment, in any thread.
+        forgotten: contexts of those that the program has forgotten since the last split; it grows at any moment, in any
+            thread.
     """
 
     def __init__(self) -> None:
         self.all: dict[int, SuperstepEngine] = {}
-        self.forgotten: list[SuperstepEngine] = []
+        self.forgotten: list[int] = []
         # What all processors have said of the parts that some of them have forgotten: contexts, by part and processor.
         self._noted: dict[tuple[int, int], dict[int, int]] = {}
 
@@ -81,8 +82,8 @@ class LivingParts:
         """What this processor says in a split."""
         found = []
         while self.forgotten:
-            part = self.forgotten.pop()
-            if self.all.get(part.context) is part:
+            part = self.all.get(self.forgotten.pop())
+            if part is not None:
                 found.append(ForgottenPart(part.context, part.agreement.members[0], part.p, _contexts_of(part)))
         return SplitNote(color, key, contexts.bits, found)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from copy import copy
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -93,8 +94,9 @@ class Split(Generic[Machine]):
         whole.parts.all[context] = part
         part.gate.close(_OUTSIDE)
         self._machine = self._make(part)
-        # It is given back in a split, or with the machine: not in whatever goes on when this is forgotten.
-        weakref.finalize(self, whole.parts.forgotten.append, part)
+        # It is given back in a split, or with the machine: not in whatever goes on when this is forgotten. (By its
+        # context: the part itself may refer to this, by what failed in it.)
+        self._forget = weakref.finalize(self, whole.parts.forgotten.append, context)
 
     def __enter__(self) -> Any:
         whole, part = self._whole, self._part
@@ -131,6 +133,11 @@ class Split(Generic[Machine]):
             if part.gate.failed is None and not isinstance(late, UsageError):
                 whole.agreement.leave(late)
             raise
+        finally:
+            if self._failure:  # it is not entered again
+                self._forget()
+                # Without a traceback, which refers to what the program had where it failed.
+                part.gate.failed = copy(part.gate.failed)
 
     def _leave(self, part: SuperstepEngine, error: BaseException | None) -> None:
         whole = self._whole

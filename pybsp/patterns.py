@@ -304,7 +304,7 @@ class Pattern(Participant):
         into, self._result = self._ticket.into, None
         self._out, self._came, self._pieces = True, [], []
         if (
-            into is not None
+            type(into) is np.ndarray  # a matrix has two axes always, and a mask is lifted by an assignment
             and (self._spread is None or into.dtype == self._dtype)
             and np.may_share_memory(flat := into.reshape(-1), into)
         ):

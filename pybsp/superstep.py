@@ -692,7 +692,7 @@ class SuperstepEngine:
             away = begun.leave - begun.enter
             seconds = charge.seconds if account.virtual else enter - account.log.left - away
             arrival = begun.complete(charge=charge, grace=grace)
-            self._take(arrival, SYNC, f"called bsp.begin() at {begun.line}", seconds, begun.sent)
+            self._take(arrival, SYNC, "called bsp.begin()", seconds, begun.sent, line=begun.line)
         except BaseException as error:
             self.agreement.leave(error)
             raise
@@ -734,7 +734,14 @@ class SuperstepEngine:
             self._fresh = []
 
     def _take(
-        self, arrival: Arrival, kind: int, what: str, seconds: float, sent: Counted, got: Counted = NOTHING
+        self,
+        arrival: Arrival,
+        kind: int,
+        what: str,
+        seconds: float,
+        sent: Counted,
+        got: Counted = NOTHING,
+        line: str = "",
     ) -> Sequence[Any] | None:
         """What an exchange brought: agreement, replies, deliveries, and the ledger's row; what each processor said.
 
@@ -742,13 +749,14 @@ class SuperstepEngine:
             seconds: of computing before it.
             sent: what this processor's parcels counted.
             got: what came to it beside the arrival.
+            line: at which it ended the superstep, where that is not the one that goes on.
         """
         words_out, messages_out, items_out, ways = sent
         words_in, messages_in, items_in, _ = got
         notes: Sequence[Any] | None = None
         getting = False
         if arrival.kinds is not None:
-            notes = self.settle(arrival, kind, what)
+            notes = self.settle(arrival, kind, what, line)
             getting = flags_of(arrival.kinds) & FLAG_GETS != 0
             if self.saver is not None and flags_of(arrival.kinds) & FLAG_MEET:
                 self.saver.heard()

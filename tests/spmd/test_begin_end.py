@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pybsp
+from pybsp import collectives
 from tests.conftest import Spmd
 
 from .programs import caught, plain
@@ -186,8 +187,22 @@ def test_one_that_begins_where_another_ends_is_found(spmd: Spmd) -> None:
 
     errors = spmd.errors(main)
     assert all(isinstance(error, pybsp.SyncError) for error in errors if error is not None), errors
-    assert "called bsp.begin() at" in str(errors[0])
+    assert "called bsp.begin() in superstep 0, at " in str(errors[0])
     assert "test_begin_end.py" in str(errors[0])
+
+
+def test_of_one_that_begins_and_ends_the_program_its_line_is_said_once(spmd: Spmd) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor has nobody to differ from")
+
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == 0:
+            bsp.begin()
+        else:
+            collectives.allreduce(bsp, 1, np.add)
+
+    line = main.__code__.co_firstlineno + 2
+    assert f"processor 0 called bsp.begin() in superstep 0, at {__file__}:{line}; " in str(spmd.errors(main)[-1])
 
 
 def test_the_ledger_counts_one_superstep_with_the_work_of_both_sides(spmd: Spmd) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import traceback
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -80,6 +82,53 @@ def test_what_a_run_has_had_is_free_without_the_garbage_collector(spmd: Spmd) ->
     spmd(main)
     assert len(seen) == 12 * (1 if spmd.mpi else spmd.p)
     assert [k for k, one in enumerate(seen) if one() is not None] == []
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_a_part_that_failed_is_free_without_the_garbage_collector(spmd: Spmd) -> None:
+    """What the program catches refers, by its traceback, to where the part was made."""
+    seen: list[weakref.ref[Any]] = []
+
+    def attempt(bsp: pybsp.BSP) -> tuple[int, Any]:
+        halves: Any = bsp.split(0)
+        context = halves._part.context
+        try:
+            with halves as part:
+                seen.extend(map(weakref.ref, (halves, part, part._superstep.parts)))
+                if bsp.pid == 0:
+                    raise LookupError
+                part.sync()
+        except (LookupError, pybsp.ProcessorError) as error:
+            return context, traceback.extract_tb(error.__traceback__)[0].name  # which stays the program's
+        raise AssertionError
+
+    def main(bsp: pybsp.BSP) -> Any:
+        found = [attempt(bsp) for _ in range(5)]
+        bsp.split(0)  # in which the last one is given back
+        bsp.sync()
+        return found, sum(one() is not None for one in seen)
+
+    assert spmd(main) == [([(1, "attempt")] * 5, 0)] * spmd.p
+    assert len(seen) == 15 * (1 if spmd.mpi else spmd.p)
+
+
+@pytest.mark.parametrize("where", ["in the part", "after it"])
+def test_no_part_outlives_a_run_that_failed(spmd: Spmd, where: str) -> None:
+    seen: list[weakref.ref[Any]] = []
+
+    def main(bsp: pybsp.BSP) -> None:
+        halves: Any = bsp.split(0)
+        for name, machine in (("in the part", halves), ("after it", nullcontext(bsp))):
+            with machine as part:
+                seen.append(weakref.ref(halves._part.parts))  # which nothing else refers to
+                if bsp.pid == 0 and name == where:
+                    raise LookupError
+                part.sync()
+
+    for _ in range(3):
+        assert [error is None for error in spmd.errors(main)] == [False] * spmd.p
+    gc.collect()
+    assert [one() for one in seen] == [None] * len(seen)
 
 
 def test_a_run_after_a_failed_one_begins_afresh(spmd: Spmd) -> None:

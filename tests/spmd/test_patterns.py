@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -218,6 +219,37 @@ def test_several_axes_one_owner_and_shapes(spmd: Spmd) -> None:
         expected = [last[:, -1], np.array(several), parts[0], np.empty(0, int), np.array(last[1, 1])]
         assert plain(found) == plain(expected)
         assert rest == [True, True]
+
+
+SUBCLASSES: dict[str, Callable[[tuple[int, ...]], Any]] = {
+    "matrix": lambda shape: np.zeros(shape).view(np.matrix),
+    "recarray": lambda shape: np.zeros(shape).view(np.recarray),
+    "masked": lambda shape: np.ma.array(np.zeros(shape), mask=True),
+}
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("kind", SUBCLASSES)
+@pytest.mark.parametrize("columns", [[0, 1, 2], [2, 0, 0]])
+def test_what_is_got_into_an_array_of_a_subclass_is_assigned_to_it(spmd: Spmd, kind: str, columns: list[int]) -> None:
+    """A row of a matrix has two axes, and what is masked is none of the values."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array((1, 3))
+        x.local[:] = 10 * bsp.pid + np.arange(3)
+        bsp.sync()
+        owners = np.array([[0, bsp.p - 1, bsp.p - 1]])
+        several, whole = x.pattern(owners, (0, columns)), x.pattern(0, None)
+        bsp.sync()
+        rooms = [SUBCLASSES[kind]((1, 3)) for _ in range(3)]
+        tickets = several.get(into=rooms[0]), whole.get(into=rooms[1]), x.get(0, into=rooms[2])
+        bsp.sync()
+        assert all(ticket.value is room for ticket, room in zip(tickets, rooms, strict=True))
+        return [room.tolist() for room in rooms]
+
+    last = 10 * (spmd.p - 1)
+    several = [columns[0], last + columns[1], last + columns[2]]
+    assert spmd(main) == [[[several], [[0, 1, 2]], [[0, 1, 2]]]] * spmd.p
 
 
 def test_queues_keep_destinations(spmd: Spmd) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
 
@@ -848,3 +849,37 @@ def test_numpy_reads_queues_and_tickets_and_of_what_lies_elsewhere_it_says_where
         ways = ["x.local is this one's part"] * 2 + ["ticket = x[pid][...].get()"] * 2 + ["x.local[...] = values"]
         ways += ["as in x[pid][2:5]"] * 3
         assert all(way in error.text for way, error in zip(ways, wrong, strict=True)), wrong
+
+
+def add_to(there: Any, values: Any) -> None:
+    there += values
+
+
+OPERATORS: dict[str, Callable[[Any], Any]] = {
+    "equal": lambda part: part == 0,
+    "not equal": lambda part: part != 0,
+    "equal to none": lambda part: part == None,  # noqa: E711
+    "in": lambda part: part in [0, 1],
+    "if": lambda part: 1 if part else 0,
+    "less": lambda part: part < np.ones(2),
+    "from the right": lambda part: np.ones(2) == part,
+    "plus": lambda part: 1 + part,
+    "minus": lambda part: -part,
+    "plus in place": lambda part: add_to(part, 1),
+    "plus in place from the right": lambda part: add_to(np.ones(2), part),
+}
+
+
+@pytest.mark.parametrize("what", OPERATORS)
+def test_what_is_computed_of_another_processors_part_says_how_it_is_got(spmd: Spmd, what: str) -> None:
+    """Without operators of its own it would be equal to nothing, and true."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(3)
+        bsp.sync()
+        return caught(OPERATORS[what], x[bsp.p - 1][1:3])
+
+    for error in spmd(main):
+        assert error.kind is pybsp.UsageError
+        assert "ticket = x[pid][...].get() asks for it" in error.text
+        assert ("its put(values, np.add)" in error.text) == (what == "plus in place"), error.text
