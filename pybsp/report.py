@@ -87,10 +87,12 @@ def notes(run: dict[str, Any]) -> Iterator[str]:
     parts = run["supersteps"].total.parts
     if parts is not None:
         by = f", predicted {parts.exchange_predicted:.4g} s" if run["machine"]["calibrated"] else ""
+        column = "by w/r" if run["machine"]["calibrated"] else "w"
+        more = f'; charged in them: {parts.work:.4g} flop, which "{column}" has not' if parts.work else ""
         yield (
             f"parts of the machine: {counted(parts.supersteps, 'superstep')} of their own in "
             f"{counted(len(run['supersteps'].parts), 'superstep')} of the whole, which contain them: computing "
-            f"{parts.seconds:.4g} s, exchange {parts.exchange:.4g} s{by}; h = {parts.h} words, M = {parts.M}"
+            f"{parts.seconds:.4g} s, exchange {parts.exchange:.4g} s{by}; h = {parts.h} words, M = {parts.M}{more}"
         )
     if indices := run.get("index_bytes"):
         yield (
