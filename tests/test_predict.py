@@ -344,6 +344,21 @@ def test_what_parts_exchange_is_predicted_too(tmp_path: Path, capsys: pytest.Cap
         assert found.latency == pytest.approx(5 * 5.0)
 
 
+@pytest.mark.parametrize("parts", [True, False])
+def test_what_is_not_known_of_unlike_parts_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], parts: bool
+) -> None:
+    program, ledger, machine = tmp_path / "program.py", tmp_path / "l.json", str(tmp_path / "machine.json")
+    block = "with bsp.split(bsp.pid) as part: part.sync()" if parts else "bsp.sync()"
+    program.write_text(f"import pybsp\ndef main(bsp):\n    {block}\n    bsp.sync()\npybsp.run(main)\n")
+    MACHINE.save(machine)
+    assert command(["simulate", "-p", "2", "--ledger", str(ledger), str(program)]) == 0
+    capsys.readouterr()
+    for target in ([str(program), "-p", "2"], [str(ledger)]):
+        assert command(["predict", *target, "--machine", machine]) == 0
+        assert ("which part of the machine (bsp.split) takes longest" in capsys.readouterr().out) == parts
+
+
 def _read_again(ledger: pybsp.Ledger, folder: Path) -> Supersteps:
     append_run(folder / "l.json", ledger.as_json(["a", "a"], "direct"), first=True)
     records = read(folder / "l.json")["runs"][0]["supersteps"]
