@@ -300,6 +300,14 @@ def acknowledge() -> None:
             Path(receipt).touch()
 
 
+def is_ledger(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as ledger files do, whatever its name."""
+    with suppress(OSError), Path(path).open("rb") as file:
+        begin = file.read(100).lstrip()
+        return begin.startswith(b"{") and f'"{FORMAT}"'.encode() in begin
+    return False
+
+
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The content of a ledger file.
 

@@ -35,7 +35,7 @@ from .drawing import table as html_table
 from .errors import UsageError
 from .files import require_outputs, working_folder
 from .ledger import index_words, others_waited, overlaps
-from .ledger_file import read
+from .ledger_file import is_ledger, read
 from .machine import BSPMachine, resized
 from .managed import managed
 from .page import framed, put
@@ -175,7 +175,7 @@ def _exchange(
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add those of the command."""
-    parser.add_argument("target", metavar="PROGRAM|LEDGER", help="a program, or a ledger file (.json)")
+    parser.add_argument("target", metavar="PROGRAM|LEDGER", help="a program, or a ledger file")
     parser.add_argument(
         "arguments",
         nargs="*",
@@ -210,7 +210,7 @@ def _predict(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.target}: {why}")
     if options.html is not None:
         require_outputs([("--html", options.html)], [("--machine", path), ("what is predicted", options.target)])
-    of_ledger = options.target.endswith(".json")
+    of_ledger = options.target.endswith(".json") or is_ledger(options.target)  # what else is JSON is refused as one
     remarks = list(_left_out(machine, path, factors, of_ledger))
     if not of_ledger and process.load() > process.cores() / 2:
         remarks.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import sys
 from collections.abc import Sequence
@@ -357,6 +358,21 @@ def test_what_is_not_known_of_unlike_parts_is_said(
     for target in ([str(program), "-p", "2"], [str(ledger)]):
         assert command(["predict", *target, "--machine", machine]) == 0
         assert ("which part of the machine (bsp.split) takes longest" in capsys.readouterr().out) == parts
+
+
+def test_a_ledger_is_known_by_what_is_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    machine, ledger = str(tmp_path / "machine.json"), tmp_path / "rich.ledger"
+    MACHINE.save(machine)
+    append_run(ledger, pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.as_json(["a"] * 2, "direct"), first=True)
+    for text in (ledger.read_text(), json.dumps(json.loads(ledger.read_text()), indent=2)):
+        ledger.write_text(text)
+        assert command(["predict", str(ledger), "--machine", machine]) == 0
+        assert "run 1: p = 2 virtual processors" in capsys.readouterr().out
+        assert command(["predict", str(ledger), "-p", "2", "--machine", machine]) == 2
+        assert f"{ledger}: a ledger has its own p, and no arguments" in capsys.readouterr().err
+    program = tmp_path / "program.py"  # one that speaks of them is none
+    program.write_text('"""Reads a "pybsp-ledger"."""\nimport pybsp\npybsp.run(lambda bsp: bsp.sync())\n')
+    assert command(["predict", str(program), "-p", "2", "--machine", machine]) == 0
 
 
 def _read_again(ledger: pybsp.Ledger, folder: Path) -> Supersteps:
