@@ -24,6 +24,7 @@ from .decoding import (
     number,
     one_of,
     optional,
+    rate,
     read_json,
     table,
     untouched,
@@ -49,7 +50,7 @@ _RECORD = fields(
 )
 _PARAMETERS = {
     **dict.fromkeys(("g", "l", "g1", "g2", "s", "o_msg", "o_item"), _FIGURE),
-    "r": number(above=True),
+    "r": rate,
     **dict.fromkeys(("error_median", "error_p95"), optional(_FIGURE)),
 }
 _MACHINE = fields(
@@ -57,7 +58,7 @@ _MACHINE = fields(
     {
         **_PARAMETERS,
         "exchange": optional(fields({}, _PARAMETERS, others=untouched)),
-        "rates": table(number(above=True)),
+        "rates": table(rate),
     },
     others=untouched,
 )
