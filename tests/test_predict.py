@@ -109,6 +109,20 @@ def test_computing_after_the_last_superstep_counts(
     assert float(imbalance) == pytest.approx(2, abs=0.1)
 
 
+def test_a_machine_of_the_programs_own_is_none_that_a_prediction_warns_of(
+    files: tuple[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _, machine = files
+    path = tmp_path / "own.py"
+    path.write_text("import pybsp\npybsp.run(lambda bsp: bsp.sync(), machine=pybsp.BSPMachine(p=4, g=9, l=9, r=1e9))\n")
+    assert command(["predict", str(path), "-p", "2", "--machine", machine]) == 0
+    printed = capfd.readouterr()
+    assert printed.err == ""
+    assert float(rows(printed.out)[0][2]) == pytest.approx(1.0, abs=0.1)  # by --machine
+    assert command(["simulate", "-p", "2", str(path)]) == 0
+    assert "the argument machine: p: expected 2, as this run has, got 4" in capfd.readouterr().err
+
+
 def test_each_number_of_processors_finds_the_process_as_it_was(
     files: tuple[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
