@@ -1,4 +1,7 @@
-"""The settings of `pybsp run`: by its options, else by the environment, else by pybsp.toml; and from where."""
+"""The settings of `pybsp run`: by its options, else by the environment, else by pybsp.toml; and from where.
+
+Those of `pybsp simulate` are by its options, else by the environment.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ TYPES: Mapping[str, type] = {  # keys of its table [run]
     "router": str,
     "machine": str,
     "ledger": str,
+    "trace": str,
     "hosts": str,
     "checked": bool,
     "label-output": bool,
@@ -26,28 +30,33 @@ VARIABLES = {
     "router": settings.ROUTER,
     "machine": settings.MACHINE,
     "ledger": settings.LEDGER,
+    "trace": settings.TRACE,
     "checked": settings.CHECKED,
 }
 
 
 class Choice(NamedTuple):
-    """A setting, and where it comes from: for `--explain`."""
+    """A setting, and where it comes from: for `--explain`, and for errors."""
 
     value: Any
     source: str
 
+    def named(self, key: str) -> str:
+        """What it was given as; `key` it has among TYPES."""
+        return f"{self.source}: [run] {key}" if self.source.endswith(FILE) else self.source.removeprefix("option ")
 
-def configured(given: Mapping[str, Any], program: str) -> dict[str, Choice]:
+
+def configured(given: Mapping[str, Any], program: str | None) -> dict[str, Choice]:
     """What holds for a run, by the keys of TYPES; keys that nothing sets are not in it.
 
     Args:
         given: what the options say; None or False: nothing.
-        program: its file. pybsp.toml is looked for beside it, then in the folder of the call.
+        program: its file. pybsp.toml is looked for beside it, then in the folder of the call; None: not at all.
 
     Raises:
         UsageError: pybsp.toml cannot be read, or says something else than this.
     """
-    path, table = _table(program)
+    path, table = (Path(), {}) if program is None else _table(program)
     found: dict[str, Choice] = {}
     for key in TYPES:
         variable = VARIABLES.get(key, "")
@@ -57,7 +66,7 @@ def configured(given: Mapping[str, Any], program: str) -> dict[str, Choice]:
             found[key] = Choice(os.environ[variable], f"environment variable {variable}")
         elif key in table:
             value = table[key]
-            if key in ("machine", "ledger"):
+            if key in ("machine", "ledger", "trace"):
                 value = str(path.parent / value)  # as the file says it, from where the file is
             found[key] = Choice(value, str(path))
     return found

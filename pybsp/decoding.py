@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import sys
 import types
@@ -175,6 +176,15 @@ def number(least: float = 0.0, most: float = sys.float_info.max, above: bool = F
 
 
 any_number = number(least=-sys.float_info.max)
+_above = number(above=True)
+
+
+def rate(value: Any) -> float:
+    """So many a second: a finite number above 0, and so is what one takes."""
+    found: float = _above(value)
+    if not math.isfinite(1.0 / found):
+        raise MisfitError("a number above 0 whose inverse is finite", shown(value))
+    return found
 
 
 def figure(value: Any) -> float:

@@ -309,7 +309,8 @@ class Ledger(Records):
     def rates(self) -> dict[str, float]:
         """Flop/s by kind of work, as this run has measured them in the supersteps that charged that kind alone.
 
-        The busiest processor's flop, over its seconds of computing: what a machine's `rates` are to be made of.
+        Not in those in which parts of the machine computed: their seconds are in the record's, their flop are not. The
+        busiest processor's flop, over its seconds of computing: what a machine's `rates` are to be made of.
 
         Examples:
             >>> def main(bsp):
@@ -325,7 +326,8 @@ class Ledger(Records):
             record = self[row]
             ((kind, flops), *others) = kinds.items()
             _, plain = self._charges.get(row, (0.0, record.work - flops))
-            if not others and plain == 0 and record.seconds > 0:
+            of_parts = 0.0 if record.parts is None else record.parts.seconds
+            if not others and plain == of_parts == 0 and record.seconds > 0:
                 before = sums.get(kind, (0.0, 0.0))
                 sums[kind] = before[0] + flops, before[1] + record.seconds
         return {kind: flops / seconds for kind, (flops, seconds) in sums.items()}

@@ -24,6 +24,7 @@ from .decoding import (
     number,
     one_of,
     optional,
+    rate,
     read_json,
     table,
     untouched,
@@ -49,7 +50,7 @@ _RECORD = fields(
 )
 _PARAMETERS = {
     **dict.fromkeys(("g", "l", "g1", "g2", "s", "o_msg", "o_item"), _FIGURE),
-    "r": number(above=True),
+    "r": rate,
     **dict.fromkeys(("error_median", "error_p95"), optional(_FIGURE)),
 }
 _MACHINE = fields(
@@ -57,7 +58,7 @@ _MACHINE = fields(
     {
         **_PARAMETERS,
         "exchange": optional(fields({}, _PARAMETERS, others=untouched)),
-        "rates": table(number(above=True)),
+        "rates": table(rate),
     },
     others=untouched,
 )
@@ -298,6 +299,14 @@ def acknowledge() -> None:
     if receipt:
         with suppress(OSError):
             Path(receipt).touch()
+
+
+def is_ledger(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as ledger files do, whatever its name."""
+    with suppress(OSError), Path(path).open("rb") as file:
+        begin = file.read(100).lstrip()
+        return begin.startswith(b"{") and f'"{FORMAT}"'.encode() in begin
+    return False
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:

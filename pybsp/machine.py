@@ -39,12 +39,13 @@ from .decoding import (
     number,
     one_of,
     optional,
+    rate,
     table,
     text,
     whole,
 )
 from .errors import UsageError
-from .machine_parts import MachinePart, is_finite, read_parts
+from .machine_parts import MachinePart, is_finite, is_rate, read_parts
 from .process import MOST_PROCESSORS
 from .ways import BY_MAIL, BY_NOTE, BY_RECORD, SENDING, WAYS, WORDED, long_ones, named, with_lent
 
@@ -177,14 +178,14 @@ class BSPMachine(MachinePart):
     rates: tuple[tuple[str, float], ...] = ()
 
     _PART = "bsp"
-    _REQUIRED = types.MappingProxyType({"p": PROCESSORS, "g": LEAST, "l": LEAST, "r": ABOVE})
+    _REQUIRED = types.MappingProxyType({"p": PROCESSORS, "g": LEAST, "l": LEAST, "r": rate})
     _OPTIONAL = types.MappingProxyType(
         {
             "calibrated": flag,
             "cost": one_of("sum", "max"),
             **_OF_EXCHANGE,
             "exchange": fields({"g": LEAST, "l": LEAST}, _OF_EXCHANGE),
-            "rates": table(ABOVE),
+            "rates": table(rate),
         }
     )
 
@@ -195,9 +196,10 @@ class BSPMachine(MachinePart):
         self._check_segments()
         self._check_ways()
         rates = dict(self.rates)
-        if not all(is_kind(kind) and is_finite(rate) and rate > 0 for kind, rate in rates.items()):
+        if not all(is_kind(kind) and is_rate(one) for kind, one in rates.items()):
             raise UsageError(
-                f"BSPMachine: rates must be finite flop/s above 0 by kind of work, a text, got {self.rates!r}"
+                f"BSPMachine: rates must be finite flop/s above 0 by kind of work, a text, and their inverses finite, "
+                f"got {self.rates!r}"
             )
         object.__setattr__(self, "rates", tuple(rates.items()))
         alone = self.exchange
@@ -533,7 +535,7 @@ class EBSPMachine(MachinePart):
     _REQUIRED = types.MappingProxyType({"p": PROCESSORS, "g1": LEAST, "g2": LEAST, "s": LEAST})
     _OPTIONAL = types.MappingProxyType(
         {
-            "r": ABOVE,
+            "r": rate,
             "network": one_of("", "linear array", "mesh"),
             "o_msg": LEAST,
             "o_item": LEAST,

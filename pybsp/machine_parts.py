@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import sys
 from collections.abc import Mapping
@@ -100,8 +101,11 @@ class MachinePart:
             value = getattr(self, parameter)
             if not isinstance(value, (int, float)) or isinstance(value, bool):
                 raise UsageError(f"{name}: {parameter} must be a number, got {value!r}")
-            if positive and not (is_finite(value) and value > 0):
-                raise UsageError(f"{name}: {parameter} must be finite and above 0 (flop/s), got {shown(value)}")
+            if positive and not is_rate(value):
+                raise UsageError(
+                    f"{name}: {parameter} must be finite and above 0 (flop/s), and 1/{parameter} finite, "
+                    f"got {shown(value)}"
+                )
             if not (is_finite(value) and value >= 0):
                 raise UsageError(f"{name}: {parameter} must be finite and at least 0 (seconds), got {shown(value)}")
         if type(self.p) is not int or self.p < 1:
@@ -121,6 +125,11 @@ def is_finite(value: Any) -> bool:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return False
     return -sys.float_info.max <= value <= sys.float_info.max  # also of whole numbers that no float can be
+
+
+def is_rate(value: Any) -> bool:
+    """Whether it is a finite number above 0, and its inverse is one too."""
+    return is_finite(value) and value > 0 and math.isfinite(1.0 / value)
 
 
 def write_part(file: Path, name: str, part: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from .files import replacing
 from .ledger_file import read
 from .pictures import ROWS, BinnedSupersteps, costs, headline, note, safe, shown_label, traced
 from .records import Record, Supersteps
-from .report import notes, predicting, title
+from .report import NO_RUN, notes, predicting, title
 
 # With these a page has at most 5 MB, whatever the labels are made of.
 BINS = 240  # of supersteps, in a picture; fewer where there are more than two runs
@@ -96,7 +96,7 @@ def page(names: Sequence[str], ledgers: Sequence[list[dict[str, Any]]]) -> str:
     if longest > RUNS:
         parts.append(note(f"These are the first {RUNS} of {longest} runs; `pybsp report` prints all."))
     if not longest:
-        parts.append(note("No BSP run is in it."))
+        parts.append(note(NO_RUN))
     return framed(f"Ledger {' and '.join(Path(name).name for name in names)}", parts)
 
 

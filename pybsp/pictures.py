@@ -182,7 +182,7 @@ def traced(trace: dict[str, Any], sent: int) -> Iterator[str]:
 
 def costs(records: Supersteps, total: Record, machine: dict[str, Any]) -> str:
     """The table by label, in the order in which they first come; of very many the dearest."""
-    shown = columns(total, machine["calibrated"], {n: machine[key] for n, key in BARS.items() if machine.get(key)})
+    shown = columns(total, machine["calibrated"], bars_of(machine))
     rows = records.totals()
     left = len(rows) - ROWS
     if left > 0:
@@ -196,6 +196,11 @@ def costs(records: Supersteps, total: Record, machine: dict[str, Any]) -> str:
 
     head = ["label", "supersteps", *shown, "part of time"]
     return table(head, map(line, [*rows, total]), last=True) + (note(named) if left > 0 else "")
+
+
+def bars_of(machine: dict[str, Any]) -> dict[str, float]:
+    """The relative errors of a machine's predictions, by the name of their column; none where it does not know them."""
+    return {name: machine[key] for name, key in BARS.items() if machine.get(key) is not None}
 
 
 def shown_label(label: str, longest: int = LONGEST) -> str:

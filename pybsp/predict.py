@@ -35,7 +35,7 @@ from .drawing import table as html_table
 from .errors import UsageError
 from .files import require_outputs, working_folder
 from .ledger import index_words, others_waited, overlaps
-from .ledger_file import read
+from .ledger_file import is_ledger, read
 from .machine import BSPMachine, resized
 from .managed import managed
 from .page import framed, put
@@ -175,7 +175,7 @@ def _exchange(
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add those of the command."""
-    parser.add_argument("target", metavar="PROGRAM|LEDGER", help="a program, or a ledger file (.json)")
+    parser.add_argument("target", metavar="PROGRAM|LEDGER", help="a program, or a ledger file")
     parser.add_argument(
         "arguments",
         nargs="*",
@@ -210,7 +210,7 @@ def _predict(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.target}: {why}")
     if options.html is not None:
         require_outputs([("--html", options.html)], [("--machine", path), ("what is predicted", options.target)])
-    of_ledger = options.target.endswith(".json")
+    of_ledger = options.target.endswith(".json") or is_ledger(options.target)  # what else is JSON is refused as one
     remarks = list(_left_out(machine, path, factors, of_ledger))
     if not of_ledger and process.load() > process.cores() / 2:
         remarks.append(
@@ -227,6 +227,11 @@ def _predict(options: argparse.Namespace) -> int:
         if not options.p:
             raise UsageError("-p: expected the numbers of processors to predict for, as -p 1 2 4 8")
         tables = [_of_program(options, machine, faster)]
+    if any(one.in_parts for one in tables):
+        remarks.append(
+            "Left out, too: which part of the machine (bsp.split) takes longest. Of those in one superstep the largest "
+            "of each count is priced, as if one part had them all: too much where they do different things."
+        )
     if not all(math.isfinite(row.time) for one in tables for row in one.predictions):
         by = (
             f"--scale: {' '.join(options.scale)}: with these factors"
@@ -319,6 +324,7 @@ class PredictionTable(NamedTuple):
     rows: list[list[str]]
     predictions: list[Prediction]
     weak: bool = False  # whether work grows with p
+    in_parts: bool = False  # whether parts of the machine had supersteps
 
 
 # -- of a program ------------------------------------------------------------------------------------------------------
@@ -326,7 +332,7 @@ class PredictionTable(NamedTuple):
 
 def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float) -> PredictionTable:
     weak = any(map(_WITH_P.search, options.arguments))
-    found = []
+    found, in_parts = [], False
     for p in sorted(set(options.p)):
         arguments = [_for_p(text, p) for text in options.arguments]
         there = resized(machine, p)
@@ -343,6 +349,7 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
         }
         records = in_order((record for run in runs for record in run.ledger), indices)
         found.append(predicted(records, there, faster, after=(longest, mean)))
+        in_parts = in_parts or any(_in_parts(run.ledger.parts) for run in runs)
     first = found[0]
     head = ["p", "supersteps", "time [s]", "+- [s]", f"speed-up over p = {first.p}", "efficiency"]
     head += ["imbalance", "computing", "exchange", "latency"]
@@ -358,7 +365,13 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
             ]
         )
     scaling = "weak scaling" if weak else "the same input for each p"
-    return PredictionTable(f"{' '.join([options.target, *options.arguments])}: {scaling}", head, rows, found, weak)
+    title = f"{' '.join([options.target, *options.arguments])}: {scaling}"
+    return PredictionTable(title, head, rows, found, weak, in_parts)
+
+
+def _in_parts(parts: Mapping[int, PartTotals]) -> bool:
+    """Whether parts of the machine had supersteps."""
+    return any(one.supersteps for one in parts.values())
 
 
 def speedup_of(one: Prediction, first: Prediction, weak: bool) -> float:
@@ -483,7 +496,8 @@ def _of_ledger(number: int, run: dict[str, Any], machine: BSPMachine, faster: fl
         for one, here in zip(found, before, strict=True)
     ]
     where = "virtual processors" if run["virtual"] else f"ranks on {', '.join(sorted(set(run['hosts'])))}"
-    return PredictionTable(f"run {number}: p = {run['p']} {where}", head, rows, found)
+    in_parts = _in_parts(run["supersteps"].parts)
+    return PredictionTable(f"run {number}: p = {run['p']} {where}", head, rows, found, in_parts=in_parts)
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ class Record(NamedTuple):
     """One superstep, or the sums of several.
 
     label: as given to `bsp.superstep`, or "".
-    work: flop charged by `bsp.work`, maximum over processors.
+    work: flop charged by `bsp.work`, maximum over processors; what is charged in parts of the machine is in `parts`.
     seconds: of computing, maximum over processors (virtual processors: work / r, unless measured); that in parts of
         the machine too, whose exchanges are in `exchange` and `exchange_predicted`. Of processors that have one clock,
         as those that share memory, from when the last has ended the superstep before until the last has computed.
@@ -101,7 +101,7 @@ class Record(NamedTuple):
     exchange_predicted: seconds that the exchange takes by the machine in force: g*h + l, and what messages and items
         cost; of Valiant's cost, what it takes beyond computing.
     charged: seconds that a processor's charged work takes by the machine's r, and by its rates of some kinds, maximum
-        over processors; 0 where none was charged.
+        over processors; 0 where none was charged. What was charged in parts of the machine is not in it.
     ways: in which its data went, a bit for each of `pybsp.ways.WAYS`; of sums, those of any.
     supersteps: how many these are the sums of; 1 but in `Ledger.total` and `Ledger.totals`.
     parts: what parts of the machine did in it (`bsp.split`), None where that is nothing; of single supersteps also in

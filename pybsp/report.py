@@ -13,17 +13,22 @@ from .console import TableConsole
 from .decoding import harmless
 from .ledger import CIRCUMSTANCES
 from .ledger_file import read
-from .pictures import BARS, columns, headline
+from .pictures import bars_of, columns, headline
 from .records import Record, Supersteps
 
 # What a title shows of a machine, as far as it has it.
 UNITS = {"g": "s/word", "l": "s", "g1": "s/word", "g2": "s/word", "s": "s", "r": "flop/s", "o_msg": "s", "o_item": "s"}
 
+NO_RUN = "No BSP run is in it."
+
 
 def report(path: str, every: bool) -> int:
     """Print the tables of all runs in a ledger file."""
     console = TableConsole(240)
-    for number, run in enumerate(read(path)["runs"], 1):
+    runs = read(path)["runs"]
+    if not runs:
+        console.print(Text(NO_RUN), highlight=False)
+    for number, run in enumerate(runs, 1):
         predicting(run)
         console.print(Text(harmless(title(number, run))), highlight=False, soft_wrap=True)
         console.print(
@@ -87,10 +92,12 @@ def notes(run: dict[str, Any]) -> Iterator[str]:
     parts = run["supersteps"].total.parts
     if parts is not None:
         by = f", predicted {parts.exchange_predicted:.4g} s" if run["machine"]["calibrated"] else ""
+        column = "by w/r" if run["machine"]["calibrated"] else "w"
+        more = f'; charged in them: {parts.work:.4g} flop, which "{column}" has not' if parts.work else ""
         yield (
             f"parts of the machine: {counted(parts.supersteps, 'superstep')} of their own in "
             f"{counted(len(run['supersteps'].parts), 'superstep')} of the whole, which contain them: computing "
-            f"{parts.seconds:.4g} s, exchange {parts.exchange:.4g} s{by}; h = {parts.h} words, M = {parts.M}"
+            f"{parts.seconds:.4g} s, exchange {parts.exchange:.4g} s{by}; h = {parts.h} words, M = {parts.M}{more}"
         )
     if indices := run.get("index_bytes"):
         yield (
@@ -98,7 +105,7 @@ def notes(run: dict[str, Any]) -> Iterator[str]:
             f"{counted(len(indices), 'superstep')}."
         )
     yield from rode(run)
-    if any(run["machine"].get(key) is not None for key in BARS.values()):
+    if bars_of(run["machine"]):
         yield (
             "+- is the median and the 95th percentile of the errors of the machine file's predictions of supersteps "
             "that nothing was fitted from."
@@ -143,8 +150,8 @@ def _table(records: Supersteps, machine: dict[str, Any], every: bool) -> Table:
     table = Table()
     table.add_column("superstep" if every else "supersteps", justify="right")
     table.add_column("label")
-    total, errors = records.total, {name: machine[key] for name, key in BARS.items() if machine.get(key) is not None}
-    shown = columns(total, machine["calibrated"], errors)
+    total = records.total
+    shown = columns(total, machine["calibrated"], bars_of(machine))
     for name in shown:
         table.add_column(Text(name), justify="right")  # a unit in brackets is no markup
 

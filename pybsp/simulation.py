@@ -215,7 +215,7 @@ def simulate(
         carry = steps_of(network, p, router, measure)
         machine = carry.machine if machine is None else machine
     found, warning = _machine(machine, p)
-    if warning is not None:
+    if warning is not None and (_options is None or _options.runs is None):  # `pybsp predict` asks about another one
         print(f"pybsp: {warning}", file=sys.stderr)
     ready()
     routing = resolved(router, found)

@@ -434,6 +434,19 @@ def test_a_file_that_is_read_or_written_under_another_name_is_not_written_over(
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.parametrize("option", ["--ledger", "--trace"])
+@pytest.mark.parametrize("how", ["run -n 1", "simulate -p 1"])
+def test_a_machine_file_that_a_variable_names_is_not_written_over(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, how: str, option: str
+) -> None:
+    before = (folder / "machine.json").read_bytes()
+    monkeypatch.setenv("PYBSP_MACHINE", "machine.json")
+    assert command(f"{how} {option} machine.json program.py".split()) == 2
+    expected = f" {option}: expected another file than that of environment variable PYBSP_MACHINE, which writing "
+    assert expected in capsys.readouterr().err
+    assert (folder / "machine.json").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [

@@ -129,6 +129,7 @@ def test_on_a_mesh_an_empty_superstep_takes_what_the_lightest_other_one_does() -
         ({"g2": math.nan}, "g2 must be finite"),
         ({"s": math.inf}, "s must be finite"),
         ({"r": 0.0}, "r must be finite and above 0"),
+        ({"r": 1e-320}, "r must be finite and above 0 .*, and 1/r finite"),
         ({"s": "1"}, "s must be a number"),
         ({"g1": True}, "g1 must be a number"),
         ({"network": "ring"}, "network must be"),
@@ -718,12 +719,31 @@ def test_rates_by_kind_are_kept_in_a_machine_file_and_wrong_ones_refused(tmp_pat
     machine.save(path)
     assert BSPMachine.load(path) == machine
     assert hash(machine) == hash(BSPMachine.load(path))
-    for wrong in {"sort": 0.0}, {"sort": float("inf")}, {"": 1.0}, {3: 1.0}:
+    for wrong in {"sort": 0.0}, {"sort": 1e-320}, {"sort": float("inf")}, {"": 1.0}, {3: 1.0}:
         with pytest.raises(UsageError, match="BSPMachine: rates must be finite flop/s above 0 by kind of work"):
             BSPMachine(2, 1.0, 10.0, 2.0, rates=wrong)  # type: ignore[arg-type]
-    path.write_text(path.read_text().replace("4.0", "-4.0"))
+    good = path.read_text()
+    path.write_text(good.replace("4.0", "-4.0"))
     with pytest.raises(UsageError, match=r"machine.json: bsp.rates.sort: expected a finite number above 0"):
         BSPMachine.load(path)
+    path.write_text(good.replace("4.0", "1e-320"))
+    with pytest.raises(UsageError, match=r"machine.json: bsp.rates.sort: expected a number above 0 whose inverse is"):
+        BSPMachine.load(path)
+
+
+@pytest.mark.parametrize("machine", [BSPMachine(2, 1.0, 1.0, 3.5), EBSPMachine(2, 1.0, 1.0, 1.0, 3.5)], ids=str)
+def test_a_rate_of_which_one_takes_no_number_of_seconds_is_refused(
+    tmp_path: Path, machine: BSPMachine | EBSPMachine
+) -> None:
+    path, ledger = tmp_path / "machine.json", tmp_path / "ledger.json"
+    machine.save(path)
+    path.write_text(path.read_text().replace("3.5", "1e-320"))
+    with pytest.raises(UsageError, match=r"r: expected a number above 0 whose inverse is finite, got "):
+        type(machine).load(path)
+    append_run(ledger, pybsp.simulate(lambda bsp: bsp.sync(), machine=machine).ledger.as_json(["a"] * 2, ""), True)
+    ledger.write_text(ledger.read_text().replace("3.5", "1e-320"))
+    with pytest.raises(UsageError, match=r"machine\.r: expected a number above 0 whose inverse is finite, got "):
+        read(ledger)
 
 
 @pytest.mark.parametrize(

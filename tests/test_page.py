@@ -288,6 +288,28 @@ def test_a_ledger_of_no_supersteps_is_a_page_too(tmp_path: Path) -> None:
     assert "run 1: p = 2 virtual processors" in Page(out).text
 
 
+def test_report_and_page_say_that_a_ledger_has_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = tmp_path / "ledger.json", tmp_path / "page.html"
+    path.write_text('{"format": "pybsp-ledger", "version": 2, "runs": []}')
+    assert command(["report", str(path)]) == 0
+    assert capsys.readouterr().out == "No BSP run is in it.\n"
+    assert command(["report", str(path), "--html", str(out)]) == 0
+    assert "No BSP run is in it." in Page(out).text
+
+
+def test_report_and_page_have_the_same_columns_of_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = tmp_path / "ledger.json", tmp_path / "page.html"
+    for median, p95 in ((None, None), (0.0, 0.0), (0.0, 0.1)):
+        machine = BSPMachine(2, g=1e-8, l=1e-5, r=1e9, calibrated=True, error_median=median, error_p95=p95)
+        ledger = pybsp.simulate(lambda bsp: bsp.sync(), machine=machine).ledger
+        append_run(path, ledger.as_json(["here"] * 2, "direct"), first=True)
+        assert command(["report", str(path), "--html", str(out)]) == 0
+        assert command(["report", str(path)]) == 0
+        for text in (Page(out).text, capsys.readouterr().out, ledger._repr_html_()):
+            for column in "+- median [s]", "+- p95 [s]":
+                assert (column in text) == (median is not None)
+
+
 def test_a_report_says_how_many_bytes_of_indices_there_were() -> None:
     ledger = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger
     run = {"hosts": [], "machine": {}, "virtual": False, "supersteps": ledger, "index_bytes": {"1": 48, "3": 2400}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import sys
 from collections.abc import Sequence
@@ -106,6 +107,20 @@ def test_computing_after_the_last_superstep_counts(
     assert supersteps == "1"
     assert float(time) == pytest.approx(1.5, abs=0.2)  # a latency of 1 s, and then processor 0
     assert float(imbalance) == pytest.approx(2, abs=0.1)
+
+
+def test_a_machine_of_the_programs_own_is_none_that_a_prediction_warns_of(
+    files: tuple[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _, machine = files
+    path = tmp_path / "own.py"
+    path.write_text("import pybsp\npybsp.run(lambda bsp: bsp.sync(), machine=pybsp.BSPMachine(p=4, g=9, l=9, r=1e9))\n")
+    assert command(["predict", str(path), "-p", "2", "--machine", machine]) == 0
+    printed = capfd.readouterr()
+    assert printed.err == ""
+    assert float(rows(printed.out)[0][2]) == pytest.approx(1.0, abs=0.1)  # by --machine
+    assert command(["simulate", "-p", "2", str(path)]) == 0
+    assert "the argument machine: p: expected 2, as this run has, got 4" in capfd.readouterr().err
 
 
 def test_each_number_of_processors_finds_the_process_as_it_was(
@@ -290,7 +305,8 @@ PROGRAMS = {
         (["PROGRAM", "--machine", "MACHINE"], "-p: expected the numbers of processors"),
         (["PROGRAM", "-p", "2", "--machine", "MACHINE", "--scale", "h=2"], "--scale: expected one of g, l, o_msg"),
         (["PROGRAM", "-p", "2", "--machine", "MACHINE", "--scale", "g=nan"], "a factor above 0, got 'g=nan'"),
-        (["PROGRAM", "1", "-p", "2", "--machine", "MACHINE", "--scale", "r=1e-320"], "--scale: r=1e-320: with these"),
+        (["PROGRAM", "99999", "-p", "2", "--machine", "MACHINE", "--scale", "g=1e308"], "--scale: g=1e308: with these"),
+        (["PROGRAM", "-p", "2", "--machine", "MACHINE", "--scale", "r=1e-320"], "--scale: r=1e-320: BSPMachine: r "),
         (["PROGRAM", "-p", "2", "--machine", "PROGRAM"], "machine file .*program.py: "),
         (["nowhere.py", "-p", "2", "--machine", "MACHINE"], "nowhere.py: there is no such file"),
         (["MACHINE", "-p", "2", "--machine", "MACHINE"], "a ledger has its own p"),
@@ -342,6 +358,36 @@ def test_what_parts_exchange_is_predicted_too(tmp_path: Path, capsys: pytest.Cap
         assert found.computing == pytest.approx(1.5)
         assert found.exchange == pytest.approx(2 * 5.0 + 3 * (2.0 * 10 + 5.0))
         assert found.latency == pytest.approx(5 * 5.0)
+
+
+@pytest.mark.parametrize("parts", [True, False])
+def test_what_is_not_known_of_unlike_parts_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], parts: bool
+) -> None:
+    program, ledger, machine = tmp_path / "program.py", tmp_path / "l.json", str(tmp_path / "machine.json")
+    block = "with bsp.split(bsp.pid) as part: part.sync()" if parts else "bsp.sync()"
+    program.write_text(f"import pybsp\ndef main(bsp):\n    {block}\n    bsp.sync()\npybsp.run(main)\n")
+    MACHINE.save(machine)
+    assert command(["simulate", "-p", "2", "--ledger", str(ledger), str(program)]) == 0
+    capsys.readouterr()
+    for target in ([str(program), "-p", "2"], [str(ledger)]):
+        assert command(["predict", *target, "--machine", machine]) == 0
+        assert ("which part of the machine (bsp.split) takes longest" in capsys.readouterr().out) == parts
+
+
+def test_a_ledger_is_known_by_what_is_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    machine, ledger = str(tmp_path / "machine.json"), tmp_path / "rich.ledger"
+    MACHINE.save(machine)
+    append_run(ledger, pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.as_json(["a"] * 2, "direct"), first=True)
+    for text in (ledger.read_text(), json.dumps(json.loads(ledger.read_text()), indent=2)):
+        ledger.write_text(text)
+        assert command(["predict", str(ledger), "--machine", machine]) == 0
+        assert "run 1: p = 2 virtual processors" in capsys.readouterr().out
+        assert command(["predict", str(ledger), "-p", "2", "--machine", machine]) == 2
+        assert f"{ledger}: a ledger has its own p, and no arguments" in capsys.readouterr().err
+    program = tmp_path / "program.py"  # one that speaks of them is none
+    program.write_text('"""Reads a "pybsp-ledger"."""\nimport pybsp\npybsp.run(lambda bsp: bsp.sync())\n')
+    assert command(["predict", str(program), "-p", "2", "--machine", machine]) == 0
 
 
 def _read_again(ledger: pybsp.Ledger, folder: Path) -> Supersteps:

@@ -15,9 +15,10 @@ import pytest
 import pybsp
 from pybsp import cli, configured, doctor, process, slurm, started, starting
 from pybsp.errors import LauncherError, UsageError
+from pybsp.ledger_file import read
 from pybsp.mpiexec import default_count, launcher
 
-from .launching import LIMIT, Program, run
+from .launching import LIMIT, Program, ended_well, run
 
 STEP = {
     "SLURM_STEP_NUM_TASKS": "4",
@@ -285,6 +286,39 @@ def test_an_option_that_says_nothing_is_not_taken_for_one_that_is_not_there(
         with pytest.raises(SystemExit, match="2"):
             cli.main([*command.split(), option, "", path])
         assert f": error: argument {option}: expected text, got ''" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", ["run -n 2", "simulate -p 2"])
+def test_files_that_variables_name_are_in_the_folder_of_the_call_wherever_the_program_goes(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inside").mkdir()
+    pybsp.BSPMachine(p=2, g=0.5, l=0.75, r=1e9).save(tmp_path / "machine.json")
+    path = program("import os, pybsp\nos.chdir('inside')\npybsp.run(lambda bsp: bsp.sync())\n")
+    files = {"PYBSP_MACHINE": "machine.json", "PYBSP_LEDGER": "ledger.json", "PYBSP_TRACE": "trace.json"}
+    ended_well(run([sys.executable, "-m", "pybsp", *how.split(), str(path)], **files))
+    (one,) = read(tmp_path / "ledger.json")["runs"]
+    assert (one["machine"]["g"], one["machine"]["l"]) == (0.5, 0.75)
+    assert one["trace"]["p"] == 2
+    assert (tmp_path / "trace.json").is_file()
+    assert not any((tmp_path / "inside").iterdir())
+
+
+def test_a_file_that_cannot_be_written_is_named_by_what_asked_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "program.py").write_text("raise SystemExit('it ran')\n")
+    (tmp_path / "pybsp.toml").write_text('[run]\ntrace = "nowhere/trace.json"\n')
+    command = ["run", "-n", "1", str(tmp_path / "program.py")]
+    expected = f": expected a file that can be written, got {tmp_path}/nowhere/trace.json\n"
+    assert cli.main(command) == 2
+    assert capsys.readouterr().err == f"pybsp run: {tmp_path}/pybsp.toml: [run] trace{expected}"
+    monkeypatch.setenv("PYBSP_TRACE", f"{tmp_path}/nowhere/trace.json")
+    assert cli.main(command) == 2
+    assert capsys.readouterr().err == f"pybsp run: environment variable PYBSP_TRACE{expected}"
+    assert cli.main([*command[:3], "--trace", f"{tmp_path}/nowhere/trace.json", command[3]]) == 2
+    assert capsys.readouterr().err == f"pybsp run: --trace{expected}"
 
 
 def test_a_folder_in_the_place_of_a_program_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

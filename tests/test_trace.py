@@ -17,7 +17,7 @@ from pybsp import chrome, collectives
 from pybsp import trace as traces
 from pybsp.account import Account
 from pybsp.cli import main as command
-from pybsp.ledger_file import read
+from pybsp.ledger_file import append_run, read
 from pybsp.log import Log
 from pybsp.machine import BSPMachine
 from pybsp.superstep import SuperstepEngine
@@ -340,6 +340,28 @@ def test_a_record_whose_h_is_not_the_larger_of_out_and_in_is_an_error(tmp_path: 
     path.write_text(json.dumps({"format": "pybsp-ledger", "version": 2, "runs": [whole]}))
     with pytest.raises(pybsp.UsageError, match=r"supersteps\[0\].h: expected the larger of h_out and h_in, 0, got 5"):
         read(path)
+
+
+@pytest.mark.parametrize(("calibrated", "column"), [(True, "by w/r"), (False, "w")])
+def test_a_report_says_what_work_of_parts_its_column_of_work_has_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], calibrated: bool, column: str
+) -> None:
+    def main(bsp: pybsp.BSP, flops: float) -> None:
+        with bsp.split(bsp.pid) as part:
+            part.work(flops, kind="sort")
+            part.sync()
+        bsp.work(1000)
+        bsp.sync()
+
+    machine = BSPMachine(2, g=1e-8, l=1e-5, r=1e9, rates=(("sort", 1e8),), calibrated=calibrated)
+    for flops in 9e6, 0.0:
+        append_run(
+            tmp_path / "l.json", pybsp.simulate(main, flops, machine=machine).ledger.as_json(["a"] * 2, ""), True
+        )
+        assert command(["report", str(tmp_path / "l.json")]) == 0
+        printed = capsys.readouterr().out
+        assert f" {column} [" in printed
+        assert (f'; charged in them: 9e+06 flop, which "{column}" has not\n' in printed) == (flops > 0)
 
 
 def test_a_report_says_what_work_of_each_kind_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

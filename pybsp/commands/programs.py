@@ -6,11 +6,12 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from .. import settings
 from ..argument_types import ProgramAction, some_text
+from ..configured import VARIABLES, Choice
 from ..errors import LauncherError
 from ..files import require_outputs
 
@@ -31,30 +32,24 @@ def add_program(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def environment_of(options: argparse.Namespace) -> dict[str, str]:
-    """What the options say, as the environment variables that `run` reads."""
-    found = {}
+def environment_of(options: argparse.Namespace, choices: Mapping[str, Choice]) -> dict[str, str]:
+    """What was chosen, as the environment variables that `run` reads; files by whole paths, wherever programs go."""
     if not Path(options.program).is_file():
         why = "expected a file" if Path(options.program).exists() else "there is no such file"
         raise LauncherError(f"program {options.program}: {why}")
-    if options.machine is not None:
+    files = {key: choices[key] for key in ("machine", "ledger", "trace") if key in choices}
+    if "machine" in files:
         from ..machine import BSPMachine, LogPMachine
 
+        path = files["machine"].value
         # A LogP program needs no BSP machine.
-        present = [kind for kind in (BSPMachine, LogPMachine) if kind.is_in(options.machine)]
-        (present or [BSPMachine])[0].load(options.machine)
-        found["PYBSP_MACHINE"] = str(Path(options.machine).resolve())
-    if options.checked:
-        found["PYBSP_CHECKED"] = "1"
-    require_outputs(
-        [("--ledger", options.ledger), ("--trace", options.trace)],
-        [("--machine", options.machine), ("the program", options.program)],
-    )
-    if options.ledger is not None:
-        found[settings.LEDGER] = str(Path(options.ledger).resolve())
-    if options.trace is not None:
-        found[settings.TRACE] = str(Path(options.trace).resolve())
-    return found
+        present = [kind for kind in (BSPMachine, LogPMachine) if kind.is_in(path)]
+        (present or [BSPMachine])[0].load(path)
+    named = {key: (choice.named(key), choice.value) for key, choice in files.items()}
+    machine = named.pop("machine", ("", None))
+    require_outputs([*named.values()], [machine, ("the program", options.program)])
+    found = {VARIABLES[key]: str(Path(choice.value).resolve()) for key, choice in files.items()}
+    return found | ({settings.CHECKED: "1"} if options.checked else {})
 
 
 def expecting(ledger: str, options: argparse.Namespace, act: Callable[[], int]) -> int:

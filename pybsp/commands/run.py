@@ -21,7 +21,6 @@ from ..checkpoints import restarts
 from ..checkpoints.notice import ENDED, NoticeFile, new_file
 from ..configured import TYPES, Choice, configured
 from ..errors import UsageError
-from ..files import require_place
 from ..mpiexec import default_count, whence_count
 from ..starting import explained, refuse_shadow, start
 from ..supervise import end_children, supervise
@@ -72,10 +71,7 @@ def _run(options: argparse.Namespace) -> int:
     before = dict(os.environ)
     for key, what in choices.items():
         setattr(options, key.replace("-", "_"), what.value if key != "checked" else what.value not in ("0", False))
-    environment = environment_of(options) | _of_checkpoints(options)
-    for name in (settings.LEDGER, settings.TRACE):
-        if name not in environment and os.environ.get(name):
-            require_place(os.environ[name], f"environment variable {name}")
+    environment = environment_of(options, choices) | _of_checkpoints(options)
     settings.progress()
     slurm.require_nodes(f"--hosts {options.hosts}", options.hosts or "")
     refuse_shadow(options.program)
@@ -111,7 +107,7 @@ def _run(options: argparse.Namespace) -> int:
             if status == INTERRUPTED:
                 return status
             if path is not None:
-                environment["PYBSP_MACHINE"] = path
+                environment[settings.MACHINE] = path
                 os.environ.update(environment)
                 starting = start(
                     ranks,

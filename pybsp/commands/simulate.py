@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .. import settings, simulation
 from ..argument_types import count
+from ..configured import configured
 from ..errors import BSPError
 from ..failures import outcome
 from .programs import add_program, environment_of, expecting
@@ -25,7 +26,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> int:
-    environment = environment_of(options)
+    given = {key: getattr(options, key) for key in ("machine", "ledger", "trace")}
+    environment = environment_of(options, configured(given, None))
     ledger, trace = environment.pop(settings.LEDGER, None), environment.pop(settings.TRACE, None)
     os.environ.update(environment)
     chosen = simulation.SimulateOptions(options.p, options.measure, ledger, trace=trace)

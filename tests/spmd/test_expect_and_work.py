@@ -178,6 +178,25 @@ def test_a_rate_is_measured_where_all_charge_that_kind_alone(spmd: Spmd) -> None
     assert spmd(main) == [{"sort", "count"} if spmd.p == 1 else {"count"}] * spmd.p
 
 
+def test_a_rate_is_measured_where_parts_compute_nothing(spmd: Spmd) -> None:
+    machine = pybsp.BSPMachine(p=spmd.p, g=1e-9, l=1e-6, r=1e6, rates=(("sort", 1e5), ("count", 2e6)))
+
+    def main(bsp: pybsp.BSP) -> Any:
+        halves = bsp.split(bsp.pid % 2)
+        for kind in "sort", "count":
+            with halves as part:
+                if kind == "sort":
+                    part.work(9e6)
+                    part.sync()
+                part.work(1e3, kind=kind)  # of the whole's superstep
+            bsp.sync()
+        return bsp.ledger.rates, bsp.ledger.virtual
+
+    for rates, virtual in spmd(main, machine=machine):
+        assert set(rates) == {"count"}
+        assert not virtual or rates["count"] == pytest.approx(2e6)
+
+
 def test_a_kind_of_work_that_is_no_text_is_an_error(spmd: Spmd) -> None:
     for error in spmd(lambda bsp: caught(bsp.work, 1.0, kind=3)):
         assert error.kind is pybsp.UsageError
