@@ -93,6 +93,13 @@ class Ticket:
         """What numpy takes a ticket for: its value."""
         return np.array(self.value, dtype, copy=copy)
 
+    def __repr__(self) -> str:
+        if self._value is not None:
+            shape = " x ".join(map(str, self._value.shape))
+            return f"<ticket: {f'array of {shape} ' if shape else ''}{self._value.dtype}>"
+        gate = self.array._gate
+        state = f"no value: the {gate.of} has {gate.over}" if gate.over else "there after the next bsp.sync()"
+        return f"<ticket: {state}>"
 
 class Array:
     """An array of which each processor owns `local`; made by `bsp.array` on all processors alike.
@@ -510,7 +517,9 @@ class Array:
         )
 
     def __repr__(self) -> str:
-        return f"<array of {self._local.dtype}, shape {self._local.shape} here, made at {self._created}>"
+        if self._gone:
+            return f"<freed array of {self.kind}, made at {self._created}>"
+        return f"<array of {self.kind}, shape {self._local.shape} here, made at {self._created}>"
 
 
 def _plain_shape(at: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -72,6 +72,12 @@ class BSP:
         if superstep.saver is not None:
             self.checkpoint = superstep.saver.offer  # type: ignore[method-assign]
 
+    def __repr__(self) -> str:
+        engine = self._superstep
+        over, number = engine.gate.over, engine.account.superstep
+        of = " of a part" * bool(engine.agreement.members)
+        return f"<processor {self.pid} of {self.p}{of}, {over and f'{over} in '}superstep {number}>"
+
     if not TYPE_CHECKING:  # type checkers know which names there are
 
         def __getattr__(self, name: str) -> Any:

@@ -471,7 +471,8 @@ class Pattern(Participant):
         )
 
     def __repr__(self) -> str:
-        return f"<pattern of {self.shape} items of {self.array!r}, made at {self._created}>"
+        freed = "freed " * (self._freed and not self._ready)
+        return f"<{freed}pattern of {self.shape} items of {self.array!r}, made at {self._created}>"
 
 
 def spread_of(owners: NDArray[np.intp], items: NDArray[np.int64]) -> Spread | None:

@@ -508,7 +508,11 @@ class Queue(Participant):
     def __repr__(self) -> str:
         if self._left:
             return f"<freed queue of {self.dtype}>"
-        return f"<queue of {self.dtype}: {len(self)} items arrived>"
+        size = sum(used for _, used in self._out.values())
+        size += sum(len(text) - PLAIN_HEADER for text in self._texts.values())
+        going = size // self._itemsize + len(self._single[0])
+        to_send = f", {going} to send" if going and not self._gate.over else ""
+        return f"<queue of {self.dtype}: {len(self)} items arrived{to_send}>"
 
 
 class QueuePattern:

@@ -276,13 +276,32 @@ class Ride(Generic[Result_co]):
             self._refuse("ticket.value")
         return self._value
 
+    def _left(self, supersteps: int) -> int:
+        """How many of all its supersteps are still to end, the one that goes on among them."""
+        return supersteps - self.ended + 1
+
+    def __repr__(self) -> str:
+        gate = self._rides.gate
+        if self._failed is not None:
+            state = f"failed ({type(self._failed).__name__})"
+        elif self.done:
+            state = "over"
+        elif gate.over:
+            state = f"never over: the {gate.of} has {gate.over}"
+        elif self.supersteps is None:
+            state = "under way"
+        else:
+            more = self._left(self.supersteps)
+            state = f"{more} superstep{'s' * (more > 1)} to go"
+        return f"<{self.name}: {state}>"
+
     def _refuse(self, operation: str) -> NoReturn:
         """The error for what asks for the value of one that has none."""
         if self._failed is not None:
             raise TicketError(f"{operation}: {self.name} failed, and has no value: {self._failed}") from self._failed
         left = "more supersteps"
         if self.supersteps is not None:
-            more = self.supersteps - self.ended + 1
+            more = self._left(self.supersteps)
             left = f"{more} more superstep{'s' * (more > 1)}"
         started = self._rides.superstep() - max(self.ended - 1, 0)
         raise TicketError(

@@ -143,6 +143,9 @@ class Ranks:
         self._closed = False
         self._job: Job | None = Job(self.p, self._hosts, operation, self)
 
+    def __repr__(self) -> str:
+        return f"<ranks: {self.p}{', closed' if self._closed else ', in use' if self._in_use else ''}>"
+
     def __enter__(self) -> Ranks:
         return self
 
