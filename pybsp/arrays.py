@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from .errors import BoundsError, TicketError, UsageError, describe
 from .indices import store
 from .mail import MUCH, SHORT, SHORTEST
 from .outgoing import words_of
+from .public import Public
 from .shown import ELSEWHERE
 from .transport import Bytes
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from .superstep import SuperstepEngine
 
 
-class Ticket:
+class Ticket(Public):
     """What a get will bring: `value` after the next sync, read-only, valid until the sync after it.
 
     Examples:
@@ -41,6 +42,7 @@ class Ticket:
     """
 
     __slots__ = ("_called_in", "_shape", "_value", "array", "into", "number")
+    _public = ("value",)
 
     def __init__(self, array: Array, shape: tuple[int, ...], into: NDArray[Any] | None = None) -> None:
         self.array, self._shape, self.into = array, shape, into  # into: where the value goes; None: nowhere else
@@ -101,7 +103,8 @@ class Ticket:
         state = f"no value: the {gate.of} has {gate.over}" if gate.over else "there after the next bsp.sync()"
         return f"<ticket: {state}>"
 
-class Array:
+
+class Array(Public):
     """An array of which each processor owns `local`; made by `bsp.array` on all processors alike.
 
     put and get work from the sync after the one that made it until the sync after `free`.
@@ -118,6 +121,8 @@ class Array:
         >>> pybsp.simulate(main, p=3).results[2]
         ([(1,), (2,), (3,)], [0.0, 1.0, 2.0])
     """
+
+    _public: ClassVar[tuple[str, ...]] = ("local", "shapes", "put", "get", "pattern", "free")
 
     def __init__(self, superstep: SuperstepEngine, number: int, local: NDArray[Any], created: str) -> None:
         self._superstep, self._gate, self.number = superstep, superstep.gate, number
@@ -587,7 +592,7 @@ def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callabl
             raise UsageError(f"{argument}: expected None, ints, slices or integer arrays, got {what(part)}")
 
 
-class Remote:
+class Remote(Public):
     """A processor's part of an array, to be indexed: made by `x[pid]`.
 
     Examples:
@@ -604,6 +609,7 @@ class Remote:
     """
 
     __slots__ = ("_array", "_at", "_pid")
+    _public = ("put", "get")
 
     def __init__(self, array: Array, pid: SupportsIndex, at: Any = None) -> None:
         self._array, self._pid, self._at = array, pid, at

@@ -27,6 +27,7 @@ from .errors import TicketError, UsageError, describe
 from .mail import Inbox, Mail, Message, unpack
 from .notes import Noted, Notes
 from .participant import Participant
+from .public import Public
 from .transport import LETTERS, Arrival, Parcel, Section, new_tuple
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ class Stream:
         return mine
 
 
-class Ride(Generic[Result_co]):
+class Ride(Public, Generic[Result_co]):
     """A function that is under way in the supersteps of a machine: a ticket for its result.
 
     Attributes:
@@ -243,6 +244,7 @@ class Ride(Generic[Result_co]):
         (1, True, 6, 4)
     """
 
+    _public = ("name", "done", "supersteps", "ended", "value", "finish")
     announced = False  # another processor knows after how many supersteps it is over
     done = False
     supersteps: int | None

@@ -20,6 +20,7 @@ from .failures import exited_alone, outcome
 from .job import Ended, Job
 from .keywords import check_keywords, differs, timeout_of
 from .mpiexec import default_count
+from .public import Public
 from .session import is_running
 from .shipping import pickled
 from .transport.virtual import is_virtual
@@ -114,7 +115,7 @@ def ranks(n: int | None = None, *, hosts: str | Sequence[str] | None = None) -> 
     return Ranks(n, hosts)
 
 
-class Ranks:
+class Ranks(Public):
     """MPI ranks that wait for programs, made by `pybsp.ranks`. While they wait they use no processor.
 
     What a program leaves in modules is there in the next one. Where a run has ended with the job (an interrupt, a
@@ -133,6 +134,8 @@ class Ranks:
         ([1], 1)
         >>> ranks.close()
     """
+
+    _public = ("p", "run", "close")
 
     def __init__(self, n: int | None, hosts: str | Sequence[str] | None, operation: str = "pybsp.ranks") -> None:
         _require_outside(operation)

@@ -279,3 +279,62 @@ def test_what_networks_carry_shows_sizes_and_no_arrays() -> None:
     assert repr(packets) == f"<injections: {packets.packets} packets of 16 processors, load 0.5>"
     flow = networks.flow(torus, packets)
     assert repr(flow) == f"<flow on {torus!r}: {packets.packets} packets, {flow.steps} steps>"
+
+
+# -- completion and help ----------------------------------------------------------------------------------------------
+
+
+def completed(name: str, thing: Any) -> list[str]:
+    """What a shell of Python's completes `name.` to."""
+    completer = rlcompleter.Completer({name: thing})
+    found: list[str] = []
+    while (one := completer.complete(f"{name}.", len(found))) is not None:
+        found.append(one)
+    return sorted(re.sub(r"\W", "", one.removeprefix(f"{name}.")) for one in found)
+
+
+def documented(entry: Entry) -> set[str]:
+    """Members that the reference shows of a class: those that its page names, or all; and its attributes."""
+    names = {name.rsplit(".", 1)[1] for name, _ in entry.documented()} - {entry.thing.__name__}
+    of_class = re.search(r"^Attributes:\n((?: .*\n)+)", inspect.getdoc(entry.thing) or "", re.MULTILINE)
+    listed = re.findall(r"^    (\w[\w, ]*):", of_class[1], re.MULTILINE) if of_class else []
+    return names | {name for names_of_line in listed for name in names_of_line.split(", ")}
+
+
+def things(bsp: pybsp.BSP) -> dict[str, Any]:
+    """Of each class whose completion is its own, one."""
+    x, y = bsp.array(3), bsp.array(layouts.Block(4, bsp.p))
+    bsp.sync()
+    queue, grid = bsp.queue(), bsp.grid(1, bsp.p)
+    found = [bsp, x, y, x[0], x.get(0), x.pattern(0, [0]), queue, queue.pattern([0]), grid, grid.row, bsp.inbox]
+    bsp.sync()
+    found.append(collectives.allreduce.start(bsp, 1.0, np.add))
+    bsp.sync()
+    return {type(one).__name__: one for one in found}
+
+
+def test_a_shell_completes_to_the_names_of_the_reference_and_no_others() -> None:
+    found = pybsp.simulate(things, p=2).results[0]
+    found["Ride"] = found.pop("NotedRide", None) or found["Ride"]
+    found["Ranks"] = object.__new__(pybsp.Ranks)
+    entries = {entry.name.rsplit(".", 1)[1]: entry for entry in ENTRIES if entry.name.count(".") < 3}
+    names = {name: documented(entries[name]) for name in found}
+    names["GlobalArray"] |= names["Array"]
+    names["Inbox"] |= {"count", "index"}  # of a sequence
+    assert len(names) == 13
+    for name, thing in found.items():
+        assert completed("thing", thing) == sorted(names[name]), name
+        assert {one for one in dir(thing) if not one.startswith("_")} == names[name]
+
+
+@pytest.mark.parametrize("module", [collectives, layouts], ids=lambda module: module.__name__)
+def test_a_shell_completes_a_module_to_what_it_offers(module: ModuleType) -> None:
+    also = ["baselines", "ebsp"] if module is collectives else []
+    assert completed("module", module) == sorted([*module.__all__, *also])
+
+
+def test_help_of_a_processor_has_nothing_for_the_rest_of_pybsp() -> None:
+    text = pydoc.plain(pydoc.render_doc(pybsp.BSP))
+    assert "send(self, dest" in text
+    assert "own_superstep" not in text
+    assert "prepared" not in text
