@@ -338,3 +338,15 @@ def test_help_of_a_processor_has_nothing_for_the_rest_of_pybsp() -> None:
     assert "send(self, dest" in text
     assert "own_superstep" not in text
     assert "prepared" not in text
+
+
+@pytest.mark.parametrize("name", ["broadcast", "allreduce", "sort"])
+def test_start_has_the_signature_and_the_help_of_its_collective(name: str) -> None:
+    collective = getattr(collectives, name)
+    parameters = inspect.signature(collective).parameters
+    assert inspect.signature(collective.start).parameters == parameters
+    assert inspect.signature(collective.start).return_annotation.startswith("Ride[")
+    assert not inspect.signature(collective).return_annotation.startswith("Supersteps[")
+    text = pydoc.plain(pydoc.render_doc(collective.start))
+    assert all(parameter in text for parameter in parameters)
+    assert f"as of `{name}`" in text
