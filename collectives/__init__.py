@@ -40,6 +40,8 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
+    from . import baselines as baselines
+    from . import ebsp as ebsp
     from .allgather import allgather as allgather
     from .allgather_blocks import allgather_blocks as allgather_blocks
     from .allreduce import allreduce as allreduce
@@ -79,6 +81,8 @@ if not TYPE_CHECKING:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
+            ".baselines": (),
+            ".ebsp": (),
             ".allgather": ("allgather",),
             ".allgather_blocks": ("allgather_blocks",),
             ".allreduce": ("allreduce",),
@@ -114,3 +118,6 @@ if not TYPE_CHECKING:
         },
         of_programs=True,
     )
+    for name in "baselines", "ebsp":  # what they offer is public, name by name
+        __all__.remove(name)
+    del name

@@ -12,6 +12,7 @@ import pickle
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial, wraps
 from inspect import signature
+from types import FunctionType
 from typing import (
     Any,
     Concatenate,
@@ -162,12 +163,36 @@ def primitive(
             _check_plan(f"{name}.plan", given.arguments)
             return plan(*given.args, **given.kwargs)
 
-        returned = collective.__annotations__["return"]
-        collective.__annotations__["return"] = returned.removeprefix("Supersteps[").removesuffix("]")
+        result = steps.__annotations__["return"].removeprefix("Supersteps[").removesuffix("]")
+        _as_if(collective, steps, result)
+        _as_if(start, steps, f"Ride[{result}]")
+        start.__name__, start.__qualname__, start.__module__ = "start", f"{name}.start", steps.__module__
+        start.__doc__ = _START.format(name=name)
         vars(collective).update(cost=cost_of, plan=plan_of, start=start, steps=steps)
         return cast("Primitive[Arguments, Result, CostArguments, PlanArguments]", collective)
 
     return carry
+
+
+_START = """Start `{name}`: it rides in the program's supersteps, beside its messages; collective.
+
+Args: as of `{name}`; they are copied now.
+
+Returns:
+    a ticket (`pybsp.Ride`): `ticket.value` is the result when `ticket.done`; `ticket.finish()` goes on until then.
+"""
+
+
+def _as_if(function: Any, steps: Callable[..., Any], result: str) -> None:
+    """`inspect.signature` of the function, and `help`, have the arguments of `steps` and that result.
+
+    They read them where they are asked for, from a function of the same code that nobody calls: so it costs an import
+    nothing.
+    """
+    shown = FunctionType(steps.__code__, steps.__globals__, steps.__name__, steps.__defaults__, steps.__closure__)
+    shown.__kwdefaults__ = steps.__kwdefaults__
+    shown.__annotations__ = {**steps.__annotations__, "return": result}
+    function.__annotations__, function.__wrapped__ = shown.__annotations__, shown
 
 
 def _check_processor(name: str, given: Any) -> None:

@@ -52,6 +52,7 @@ from . import exits
 from .lazy import lazy
 
 if TYPE_CHECKING:
+    from . import collectives as collectives
     from . import layouts as layouts
     from . import logp as logp
     from . import routing as routing
@@ -104,6 +105,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
+            ".collectives": (),
             ".layouts": (),
             ".logp": (),
             ".routing": (),
@@ -143,6 +145,8 @@ if not TYPE_CHECKING:
             ".testing": ("raises_on",),
         },
     )
-    __all__.remove("routing")  # what it offers is public, name by name
+    for name in "collectives", "routing":  # what they offer is public, name by name
+        __all__.remove(name)
+    del name
 
 exits.install()

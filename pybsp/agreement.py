@@ -374,7 +374,7 @@ class Agreement:
             if self._transport.settled is not None:
                 return None
             raise
-        self._gate.close(f"the {self._gate.of} has failed")
+        self._gate.close(f"the {self._gate.of} has failed", "failed")
         return arrival
 
     def _fail(self, error: BSPError) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -18,6 +18,7 @@ from .errors import BoundsError, TicketError, UsageError, describe
 from .indices import store
 from .mail import MUCH, SHORT, SHORTEST
 from .outgoing import words_of
+from .public import Public
 from .shown import ELSEWHERE
 from .transport import Bytes
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from .superstep import SuperstepEngine
 
 
-class Ticket:
+class Ticket(Public):
     """What a get will bring: `value` after the next sync, read-only, valid until the sync after it.
 
     Examples:
@@ -42,6 +43,7 @@ class Ticket:
     """
 
     __slots__ = ("_called_in", "_shape", "_value", "array", "into", "number")
+    _public = ("value",)
 
     def __init__(self, array: Array, shape: tuple[int, ...], into: NDArray[Any] | None = None) -> None:
         self.array, self._shape, self.into = array, shape, into  # into: where the value goes; None: nowhere else
@@ -94,8 +96,16 @@ class Ticket:
         """What numpy takes a ticket for: its value."""
         return np.array(self.value, dtype, copy=copy)
 
+    def __repr__(self) -> str:
+        if self._value is not None:
+            shape = " x ".join(map(str, self._value.shape))
+            return f"<ticket: {f'array of {shape} ' if shape else ''}{self._value.dtype}>"
+        gate = self.array._gate
+        state = f"no value: the {gate.of} has {gate.over}" if gate.over else "there after the next bsp.sync()"
+        return f"<ticket: {state}>"
 
-class Array:
+
+class Array(Public):
     """An array of which each processor owns `local`; made by `bsp.array` on all processors alike.
 
     put and get work from the sync after the one that made it until the sync after `free`.
@@ -112,6 +122,8 @@ class Array:
         >>> pybsp.simulate(main, p=3).results[2]
         ([(1,), (2,), (3,)], [0.0, 1.0, 2.0])
     """
+
+    _public: ClassVar[tuple[str, ...]] = ("local", "shapes", "put", "get", "pattern", "free")
 
     def __init__(self, superstep: SuperstepEngine, number: int, local: NDArray[Any], created: str) -> None:
         self._superstep, self._gate, self.number = superstep, superstep.gate, number
@@ -511,7 +523,9 @@ class Array:
         )
 
     def __repr__(self) -> str:
-        return f"<array of {self._local.dtype}, shape {self._local.shape} here, made at {self._created}>"
+        if self._gone:
+            return f"<freed array of {self.kind}, made at {self._created}>"
+        return f"<array of {self.kind}, shape {self._local.shape} here, made at {self._created}>"
 
 
 def _plain_shape(at: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -579,7 +593,7 @@ def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callabl
             raise UsageError(f"{argument}: expected None, ints, slices or integer arrays, got {what(part)}")
 
 
-class Remote(NDArrayOperatorsMixin):
+class Remote(Public, NDArrayOperatorsMixin):
     """A processor's part of an array, to be indexed: made by `x[pid]`.
 
     Examples:
@@ -596,6 +610,7 @@ class Remote(NDArrayOperatorsMixin):
     """
 
     __slots__ = ("_array", "_at", "_pid")
+    _public = ("put", "get")
 
     def __init__(self, array: Array, pid: SupportsIndex, at: Any = None) -> None:
         self._array, self._pid, self._at = array, pid, at

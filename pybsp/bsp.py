@@ -27,6 +27,7 @@ from .mail import PLAIN_NUMBERS, Inbox
 from .managed import managed
 from .part_totals import exchange_totals
 from .parts import Split
+from .public import Public
 from .queues import Queue
 from .rides import Ride, Stream, Supersteps, checked_steps, refuse_under_way
 from .superstep import SuperstepEngine
@@ -38,7 +39,7 @@ _MOST = 1e300  # flop that are charged at once: sums of them are numbers
 Result = TypeVar("Result")
 
 
-class BSP:
+class BSP(Public):
     """One processor of a BSP machine; made by `pybsp.run`, `pybsp.simulate`, `pybsp.attach` and `bsp.split`.
 
     Attributes:
@@ -46,9 +47,6 @@ class BSP:
         pid: this one, 0 to p - 1.
         machine: the parameters in force, equal bit for bit on all processors.
         inbox: the messages that arrived with the last sync.
-        shown: for collectives: supersteps of short records; None where there are none (pybsp/shown.py).
-        notes: for collectives: numbers and short arrays that ride (pybsp/notes.py).
-        prepared: for collectives: what they need not work out again, by what it depends on.
 
     Examples:
         >>> def main(bsp):
@@ -59,11 +57,19 @@ class BSP:
         [[0, 1, 4], [], []]
     """
 
+    _public = (
+        *("p", "pid", "machine", "inbox", "router", "send", "room", "queue", "array", "register", "sync", "begin"),
+        *("end", "superstep", "label", "ride", "carry_out", "stream", "restore", "checkpoint", "group", "grid"),
+        *("split", "work", "time", "expect", "ledger", "abort"),
+    )
+
     def __init__(self, superstep: SuperstepEngine, machine: BSPMachine | EBSPMachine) -> None:
         self.p, self.pid, self.machine = superstep.p, superstep.pid, machine
         self._superstep, self._gate, self._account = superstep, superstep.gate, superstep.account
         self._mail, self._runs, self._outgoing = superstep.mail, superstep.mail.runs, superstep.mail.outgoing
         self._pack = superstep.mail.pack_payload
+        # For collectives: supersteps of short records, None where there are none (shown.py); numbers and short arrays
+        # that ride (notes.py); and what they need not work out again, by what it depends on.
         self.shown, self.as_shown, self.notes = superstep.shown, superstep.as_shown, superstep.rides.notes
         self.prepared: dict[Any, Any] = {}
         self._machines: dict[int, BSPMachine | EBSPMachine] = {}  # of parts and groups, by their size
@@ -71,6 +77,12 @@ class BSP:
         self.sync = superstep.sync  # type: ignore[method-assign]
         if superstep.saver is not None:
             self.checkpoint = superstep.saver.offer  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        engine = self._superstep
+        over, number = engine.gate.over, engine.account.superstep
+        of = " of a part" * bool(engine.agreement.members)
+        return f"<processor {self.pid} of {self.p}{of}, {over and f'{over} in '}superstep {number}>"
 
     if not TYPE_CHECKING:  # type checkers know which names there are
 

@@ -22,29 +22,30 @@ class Gate:
     Attributes:
         limit: numbers below it are processors; 0 where the gate is closed.
         failed: the error that all processors know of; nothing opens the gate any more.
+        over: "ended" or "failed", where no more supersteps come; for reprs.
     """
 
-    __slots__ = ("_p", "_why", "failed", "limit", "of")
+    __slots__ = ("_p", "_why", "failed", "limit", "of", "over")
 
     def __init__(self, p: int, of: str = "run") -> None:
         self._p = self.limit = p
         self.of = of
-        self._why = ""
+        self._why = self.over = ""
         self.failed: BSPError | None = None
 
     def open(self) -> None:
         """The machine may be used again, unless all know that it has failed."""
         if self.failed is None:
-            self.limit = self._p
+            self.limit, self.over = self._p, ""
 
-    def close(self, why: str) -> None:
+    def close(self, why: str, over: str = "") -> None:
         """Nothing may be called from now on; `why` says so after the operation's name."""
-        self.limit, self._why = 0, why
+        self.limit, self._why, self.over = 0, why, over
 
     def fail(self, error: BSPError) -> None:
         """All processors know of this error: nothing more is exchanged."""
         self.failed = error
-        self.close(f"the {self.of} has failed: {error}")
+        self.close(f"the {self.of} has failed: {error}", "failed")
 
     def check(self, operation: str) -> None:
         """Raise UsageError where nothing may be called now."""

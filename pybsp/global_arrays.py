@@ -49,6 +49,8 @@ class GlobalArray(Array):
         [([36, 0, 9], [0, 4, 16, -6]), ([36, 0, 9], [1, 9, -5])]
     """
 
+    _public = (*Array._public, "layout", "global_get", "global_put", "global_pattern")
+
     def __init__(
         self, superstep: SuperstepEngine, number: int, local: NDArray[Any], created: str, layout: Layout
     ) -> None:

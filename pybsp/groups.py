@@ -12,6 +12,7 @@ from .group_rides import GroupRides, Numbering
 from .group_shown import GroupShown
 from .labels import checked_label
 from .machine import BSPMachine, EBSPMachine
+from .public import Public
 from .rides import Ride, Stream, Supersteps, checked_steps
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class Group:
+class Group(Public):
     """A numbering of some processors; made by `bsp.group` and `bsp.grid`, without a superstep.
 
     It stands in the place of the processor, `bsp`, in every call of a collective: `collectives.broadcast(group, x)`.
@@ -37,7 +38,7 @@ class Group:
         pid: the number of this one among them, 0 to p - 1.
         members: their pids in the machine, by number, a tuple of ints.
         machine: the machine's parameters, with p processors.
-        shown, notes, prepared: for collectives, as of `BSP`.
+        work: charges flop to this processor, as `BSP.work`.
 
     Examples:
         >>> from pybsp import collectives
@@ -49,6 +50,8 @@ class Group:
         >>> [(int(total), sources) for total, sources in pybsp.simulate(main, p=4).results]
         [(2, [0, 2]), (4, [1, 3]), (2, []), (4, [])]
     """
+
+    _public = ("p", "pid", "members", "machine", "send", "ride", "carry_out", "stream", "work")
 
     def __init__(
         self,
@@ -72,6 +75,7 @@ class Group:
         self.pid = numbering.own
         self._calls, self._gate = engine.group_rides, engine.gate
         self._send, self.work = send, work
+        # For collectives, as of a processor.
         self.shown, self.as_shown = GroupShown.on(engine, numbering), engine.as_shown
         self.notes = GroupNotes(self._calls, numbering)
         self.prepared: dict[Any, Any] = {}
@@ -151,11 +155,21 @@ class Group:
         return self._calls.carry_out(self._numbering, name, checked_steps("group.carry_out", steps))
 
     def stream(self, name: str, **arguments: Any) -> Stream:
-        """The messages of one call of a function that rides on the group, by its numbers: see `BSP.stream`."""
+        """The messages of one call of a function that rides on the group, by its numbers: see `BSP.stream`.
+
+        Examples:
+            >>> def last(group):
+            ...     stream = group.stream("last")
+            ...     stream.send(group.p - 1, group.pid)
+            ...     yield
+            ...     return [letter.source for letter in stream.arrived]
+            >>> pybsp.simulate(lambda bsp: bsp.grid(2, 2).row.carry_out("last", last(bsp.grid(2, 2).row)), p=4).results
+            [[], [0, 1], [], [0, 1]]
+        """
         return self._calls.stream(self._numbering, name, {key: str(value) for key, value in arguments.items()})
 
 
-class Grid:
+class Grid(Public):
     """The processors of a machine as a grid: processor i * columns + j is in row i and column j; made by `bsp.grid`.
 
     Attributes:
@@ -174,6 +188,8 @@ class Grid:
         >>> pybsp.simulate(main, p=6).results[1]
         ((0, 2), 1, 4)
     """
+
+    _public = ("rows", "columns", "row", "column", "at")
 
     def __init__(self, rows: int, columns: int, row: Group, column: Group) -> None:
         self.rows, self.columns, self.row, self.column = rows, columns, row, column

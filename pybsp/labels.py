@@ -18,6 +18,9 @@ class Labelled:
     def __init__(self, superstep: SuperstepEngine, label: str) -> None:
         self._superstep, self._label = superstep, label
 
+    def __repr__(self) -> str:
+        return f"<{self.operation}({self._label!r})>"
+
     def __enter__(self) -> None:
         self._superstep.gate.check(self.operation)
         account = self._superstep.account

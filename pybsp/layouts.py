@@ -27,6 +27,11 @@ from .errors import BoundsError, UsageError
 
 __all__ = ["Block", "BlockCyclic", "Cyclic", "Layout"]
 
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
+
 Ints = NDArray[np.intp]
 Index = slice | Ints
 _INTP = np.dtype(np.intp)

@@ -63,7 +63,7 @@ def lazy(
         return value
 
     def __dir__() -> list[str]:  # noqa: N807
-        return sorted({*vars(here), *origins} - {"_shared_names"})
+        return sorted({*origins, *(name for name in vars(here) if name.startswith("__"))})
 
     return __getattr__, __dir__, sorted(name for name in origins if name == "__version__" or not name.startswith("_"))
 

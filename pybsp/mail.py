@@ -14,6 +14,7 @@ from __future__ import annotations
 import array
 import math
 import pickle
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
@@ -24,6 +25,7 @@ from .compiled import core
 from .dtypes import SCALARS, SIMPLE, dtype_of, form_of
 from .errors import BoundsError, UsageError
 from .outgoing import Outgoing, words_of
+from .public import Listed, Public
 from .transport import MAIL, Bytes, Parcel, Section, new_tuple, wire
 from .transport.memory import NOTHING, BufferPool
 from .ways import BY_COLLECTIVE, BY_MAIL
@@ -312,7 +314,11 @@ class Mail:
             ) from error
 
 
-class Inbox(Sequence[Message]):
+class _ListedSequence(Listed, ABCMeta):
+    """The class of a sequence that is `Public`."""
+
+
+class Inbox(Public, Sequence[Message], metaclass=_ListedSequence):
     """The messages that arrived with the last sync: ordered by source, then by send; read as often as wanted.
 
     Examples:
@@ -328,6 +334,7 @@ class Inbox(Sequence[Message]):
     """
 
     __slots__ = ("_arrived", "_outgoing", "_read")
+    _public = ("nbytes", "count", "index")
 
     def __init__(
         self, arrived: Sequence[tuple[int, Section]] = (), outgoing: Mapping[int, object] = _NOTHING_SENT

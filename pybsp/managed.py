@@ -20,6 +20,12 @@ class Managed(Generic[Entered]):
         self._generator: Any = generator
         self._entered = False
 
+    def __repr__(self) -> str:
+        state = "to be entered by with"
+        if self._entered:
+            state = "left" if self._generator.gi_frame is None else "entered"
+        return f"<{self._generator.gi_code.co_name}: {state}>"
+
     def __enter__(self) -> Entered:
         if self._entered:
             name = self._generator.gi_code.co_name

@@ -58,6 +58,9 @@ class Steps:
         self._carried: list[tuple[int, Ints, Ints]] = []  # when words are ready, from and to whom, and how many
         self.machine = BSPMachine(p=network.p, g=network.gamma, l=network.delta, r=1.0)
 
+    def __repr__(self) -> str:
+        return f"<steps on {self.network!r}: {len(self._carried)} supersteps with words>"
+
     def injections(self) -> Injections:
         """The trace of the program that was simulated last: all its words as packets, ready when the computing before
         them was done; to carry by `pybsp.routing.networks.flow`.

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from .public import Listed
 from .transport import Parcel
 
 Texts = dict[int, bytearray]  # plain sections (transport/wire.py), by destination
 
 
-class Participant:
+class Participant(metaclass=Listed):
     """Enters itself in `SuperstepEngine.participants` whenever it has something for the end of this superstep.
 
     All that follows is called by that end, in this order; each does nothing unless a class says otherwise.
     """
 
     __slots__ = ()
+    _public: ClassVar[tuple[str, ...]] = ()  # queues and patterns are participants, and their programs call none of it
 
     def sent(self) -> Sequence[str]:
         """What the program has called that goes out with the next sync ("queue.send"); for errors."""

@@ -74,6 +74,17 @@ class Split(Generic[Machine]):
             whole.agreement.leave(error)
             raise
 
+    def __repr__(self) -> str:
+        part = self._part
+        if part is None:
+            return "<no part: this processor is in none of the split>"
+        state = ""
+        if self._whole.part is part:
+            state = ", in use"
+        elif self._failure or part.gate.over:
+            state = ", failed" if self._failure else f", {part.gate.over}"
+        return f"<part of {part.p} processors{state}>"
+
     def _open(self, members: list[int], used: Sequence[int]) -> None:
         whole = self._whole
         # Transports that share processors need different ones.

@@ -31,6 +31,7 @@ from .outgoing import words_of
 from .participant import Participant, Texts
 from .places import Places, among, as_places, by_group, count_of, distinct, take, taken
 from .poison import poison
+from .public import Public
 from .transport import INDICES, PATTERNED, Parcel, Section, new_tuple
 from .transport.memory import NOTHING, BufferPool, Bytes
 from .transport.wire import PLAIN_MOST, plain_text
@@ -44,7 +45,7 @@ Spread = tuple[list[int], NDArray[np.intp]]  # see `spread_of`
 _PLAIN = "="  # in the place of an operator's name: the value itself is written
 
 
-class Pattern(Participant):
+class Pattern(Public, Participant):
     """Who needs which items of whom; made by `Array.pattern` on all processors alike, and usable from the next sync on.
 
     Attributes:
@@ -71,6 +72,8 @@ class Pattern(Participant):
         >>> pybsp.simulate(main, p=2).results[0]
         ([12.0, 10.0, 1.0], [100.0, 101.0, 102.0], (3,), 3, 16)
     """
+
+    _public = ("array", "shape", "index_bytes", "get", "put", "cost", "served", "free")
 
     def __init__(
         self,
@@ -471,7 +474,8 @@ class Pattern(Participant):
         )
 
     def __repr__(self) -> str:
-        return f"<pattern of {self.shape} items of {self.array!r}, made at {self._created}>"
+        freed = "freed " * (self._freed and not self._ready)
+        return f"<{freed}pattern of {self.shape} items of {self.array!r}, made at {self._created}>"
 
 
 def spread_of(owners: NDArray[np.intp], items: NDArray[np.int64]) -> Spread | None:

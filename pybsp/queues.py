@@ -23,6 +23,7 @@ from .participant import Participant, Texts
 from .patterns import charged
 from .places import Places, as_places, by_group, count_of
 from .poison import poison
+from .public import Public
 from .transport import JOINED, LEDGER, Bytes, Parcel, Section, new_tuple
 from .transport.memory import NOTHING
 from .transport.neighbours import INLINE_DATA_NEAR
@@ -42,8 +43,11 @@ _deal = None if core is None else core.deal
 FEW, MANY = 16, 1000  # processors, and items, for which looking for each destination's items beats sorting
 
 
-class Queue(Participant):
+class Queue(Public, Participant):
     """Items of one dtype; made by `bsp.queue` on all processors alike, and usable at once, until `free`.
+
+    Attributes:
+        dtype: of the items.
 
     Examples:
         >>> def main(bsp):
@@ -55,6 +59,8 @@ class Queue(Participant):
         >>> pybsp.simulate(main, p=2).results
         [([0], [20]), ([0, 0], [10, 30])]
     """
+
+    _public = ("dtype", "send", "pattern", "values", "sources", "free")
 
     def __init__(self, superstep: SuperstepEngine, number: int, dtype: np.dtype[Any], created: str) -> None:
         self.number, self.dtype, self._created = number, dtype, created
@@ -508,10 +514,14 @@ class Queue(Participant):
     def __repr__(self) -> str:
         if self._left:
             return f"<freed queue of {self.dtype}>"
-        return f"<queue of {self.dtype}: {len(self)} items arrived>"
+        size = sum(used for _, used in self._out.values())
+        size += sum(len(text) - PLAIN_HEADER for text in self._texts.values())
+        going = size // self._itemsize + len(self._single[0])
+        to_send = f", {going} to send" if going and not self._gate.over else ""
+        return f"<queue of {self.dtype}: {len(self)} items arrived{to_send}>"
 
 
-class QueuePattern:
+class QueuePattern(Public):
     """Destinations that stay, of items of a queue; made by `Queue.pattern`.
 
     Examples:
@@ -528,6 +538,7 @@ class QueuePattern:
     """
 
     __slots__ = ("_created", "_dests", "_freed", "_places", "_queue")
+    _public = ("send", "cost", "free")
 
     def __init__(
         self, queue: Queue, dests: NDArray[np.int64], places: Sequence[tuple[int, Places]], created: str

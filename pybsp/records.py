@@ -12,6 +12,14 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from .ways import named
+
+
+def _in_short(figures: dict[str, Any], *first: str) -> str:
+    """These first, and whatever else is not zero."""
+    shown = {name: figures[name] for name in first} | {name: one for name, one in figures.items() if one}
+    return ", ".join(f"{k}={one:.4g}" if isinstance(one, float) else f"{k}={one!r}" for k, one in shown.items())
+
 
 class PartTotals(NamedTuple):
     """What parts did in a superstep of the whole: the sums of a processor's, maximum over the processors.
@@ -55,6 +63,9 @@ class PartTotals(NamedTuple):
     seconds: float = 0.0
     items: int = 0
     ways: int = 0
+
+    def __repr__(self) -> str:
+        return f"PartTotals({_in_short({**self._asdict(), 'ways': named(self.ways)}, 'supersteps', 'h', 'seconds')})"
 
     @property
     def exchange(self) -> float:
@@ -139,6 +150,10 @@ class Record(NamedTuple):
     ways: int = 0
     supersteps: int = 1
     parts: PartTotals | None = None
+
+    def __repr__(self) -> str:
+        shown = {**self._asdict(), "ways": named(self.ways), "supersteps": self.supersteps > 1 and self.supersteps}
+        return f"Record({_in_short(shown, 'label', 'h', 'seconds')})"
 
     @property
     def exchange(self) -> float:

@@ -27,6 +27,7 @@ from .errors import TicketError, UsageError, describe
 from .mail import Inbox, Mail, Message, unpack
 from .notes import Noted, Notes
 from .participant import Participant
+from .public import Public
 from .transport import LETTERS, Arrival, Parcel, Section, new_tuple
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ class Stream:
         return mine
 
 
-class Ride(Generic[Result_co]):
+class Ride(Public, Generic[Result_co]):
     """A function that is under way in the supersteps of a machine: a ticket for its result.
 
     Attributes:
@@ -243,6 +244,7 @@ class Ride(Generic[Result_co]):
         (1, True, 6, 4)
     """
 
+    _public = ("name", "done", "supersteps", "ended", "value", "finish")
     announced = False  # another processor knows after how many supersteps it is over
     done = False
     supersteps: int | None
@@ -276,13 +278,32 @@ class Ride(Generic[Result_co]):
             self._refuse("ticket.value")
         return self._value
 
+    def _left(self, supersteps: int) -> int:
+        """How many of all its supersteps are still to end, the one that goes on among them."""
+        return supersteps - self.ended + 1
+
+    def __repr__(self) -> str:
+        gate = self._rides.gate
+        if self._failed is not None:
+            state = f"failed ({type(self._failed).__name__})"
+        elif self.done:
+            state = "over"
+        elif gate.over:
+            state = f"never over: the {gate.of} has {gate.over}"
+        elif self.supersteps is None:
+            state = "under way"
+        else:
+            more = self._left(self.supersteps)
+            state = f"{more} superstep{'s' * (more > 1)} to go"
+        return f"<{self.name}: {state}>"
+
     def _refuse(self, operation: str) -> NoReturn:
         """The error for what asks for the value of one that has none."""
         if self._failed is not None:
             raise TicketError(f"{operation}: {self.name} failed, and has no value: {self._failed}") from self._failed
         left = "more supersteps"
         if self.supersteps is not None:
-            more = self.supersteps - self.ended + 1
+            more = self._left(self.supersteps)
             left = f"{more} more superstep{'s' * (more > 1)}"
         started = self._rides.superstep() - max(self.ended - 1, 0)
         raise TicketError(

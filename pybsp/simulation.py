@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +69,15 @@ class Simulation:
     failures: int = 0
     expected: float = 0.0
     after: tuple[float, float] = (0.0, 0.0)
+
+    def __repr__(self) -> str:
+        """The fields, but for those of which there is nothing to say."""
+        shown = [
+            f.name
+            for f in fields(self)
+            if f.name in ("results", "ledger", "time") or f.default != getattr(self, f.name)
+        ]
+        return f"Simulation({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     def _repr_html_(self) -> str:
         failed = f", {self.failures} failures of the machine" if self.failures else ""

@@ -20,6 +20,7 @@ from .failures import exited_alone, outcome
 from .job import Ended, Job
 from .keywords import check_keywords, differs, timeout_of
 from .mpiexec import default_count
+from .public import Public
 from .session import is_running
 from .shipping import pickled
 from .transport.virtual import is_virtual
@@ -114,7 +115,7 @@ def ranks(n: int | None = None, *, hosts: str | Sequence[str] | None = None) -> 
     return Ranks(n, hosts)
 
 
-class Ranks:
+class Ranks(Public):
     """MPI ranks that wait for programs, made by `pybsp.ranks`. While they wait they use no processor.
 
     What a program leaves in modules is there in the next one. Where a run has ended with the job (an interrupt, a
@@ -134,6 +135,8 @@ class Ranks:
         >>> ranks.close()
     """
 
+    _public = ("p", "run", "close")
+
     def __init__(self, n: int | None, hosts: str | Sequence[str] | None, operation: str = "pybsp.ranks") -> None:
         _require_outside(operation)
         self.p, self._hosts = _number(operation, n), _hosts(operation, hosts)
@@ -142,6 +145,9 @@ class Ranks:
         self._in_use = False  # by the thread that has its turn
         self._closed = False
         self._job: Job | None = Job(self.p, self._hosts, operation, self)
+
+    def __repr__(self) -> str:
+        return f"<ranks: {self.p}{', closed' if self._closed else ', in use' if self._in_use else ''}>"
 
     def __enter__(self) -> Ranks:
         return self

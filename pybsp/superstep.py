@@ -975,7 +975,7 @@ class SuperstepEngine:
                 f"and would never arrive; call {machine}.sync() {before}"
             )
         self.settle(self.meet(END, None, {}), END, "ended", line)
-        self.gate.close(f"the {self.gate.of} has ended; nothing can be sent or synced after it")
+        self.gate.close(f"the {self.gate.of} has ended; nothing can be sent or synced after it", "ended")
 
     def report_failure(self, error: BaseException) -> Arrival | None:
         """Tell the others that this processor failed; returns what all were doing, and said.
@@ -1038,6 +1038,7 @@ class SuperstepEngine:
         self.parts.end()
         if self._root is None and self.account.stays is not None:
             self.transport.watch_crossing(str)  # which outlives the run
+        self.gate.over = self.gate.over or "ended"
         ended = cast("SuperstepEngine", _EndedMachine(self.gate))
         self.rides.end(ended)
         self.patterns.end(ended)

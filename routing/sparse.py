@@ -23,6 +23,9 @@ class SparseRouter:
     def __init__(self, transport: Transport) -> None:
         self.route = transport.sparse.exchange if isinstance(transport, MPITransport) else transport.exchange
 
+    def __repr__(self) -> str:
+        return f"<router: {self.name}>"
+
     def part(self, transport: Transport, members: Sequence[int]) -> SparseRouter:
         return SparseRouter(transport)
 

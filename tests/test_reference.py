@@ -74,8 +74,8 @@ def entries() -> Iterator[Entry]:
     """What the pages show."""
     for page in sorted(PAGES.glob("*.md")):
         for name, options in re.findall(r"^::: (\S+)\n((?:    .*\n)*)", page.read_text(), re.MULTILINE):
-            members = re.search(r"members: (?:\[(.*)\]|false)", options)
-            listed = None if members is None else re.split(r", ", members[1]) if members[1] else []
+            members = re.search(r"members: (?:\[([^\]]*)\]|false)", options)
+            listed = None if members is None else re.split(r",\s+", members[1]) if members[1] else []
             yield Entry(name, listed, "heading_level: 4" in options)
 
 

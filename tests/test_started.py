@@ -863,6 +863,12 @@ def test_wrong_calls_are_errors_that_say_what_was_meant(call: Callable[[], objec
         call()
 
 
+def test_ranks_say_how_many_they_are_and_whether_they_are_closed() -> None:
+    with pybsp.ranks(1) as ranks:
+        assert repr(ranks) == "<ranks: 1>"
+    assert repr(ranks) == "<ranks: 1, closed>"
+
+
 def test_closed_ranks_run_nothing() -> None:
     ranks = pybsp.ranks(1)
     ranks.close()

@@ -157,6 +157,9 @@ class SimulatedProcessor:
         self._task: ProgramTask | None = None
         self.stalls = 0
 
+    def __repr__(self) -> str:
+        return f"<processor {self.pid} of {self.p}, step {self._clock}>"
+
     @property
     def time(self) -> int:
         return self._clock

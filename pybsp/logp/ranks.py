@@ -194,6 +194,9 @@ class RankProcessor:
             self._at = 0
             self._buffer, self._slot, self._full = self._ring[0]
 
+    def __repr__(self) -> str:
+        return f"<processor {self.pid} of {self.p}>"
+
     # -- what programs call -------------------------------------------------------------------------------------------
 
     @property

@@ -41,6 +41,9 @@ class TimelessProcessor:
         self.p, self.pid, self.machine = machine.p, pid, machine
         self._task: ProgramTask | None = None
 
+    def __repr__(self) -> str:
+        return f"<processor {self.pid} of {self.p}>"
+
     def compute(self, steps: int) -> None:
         self._require_own("proc.compute")
         whole_steps("proc.compute", "steps", steps, 0)

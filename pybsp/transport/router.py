@@ -46,6 +46,9 @@ class Direct:
     def __init__(self, transport: Transport) -> None:
         self.route = transport.exchange
 
+    def __repr__(self) -> str:
+        return f"<router: {self.name}>"
+
     def part(self, transport: Transport, members: Sequence[int]) -> Direct:
         return Direct(transport)
 

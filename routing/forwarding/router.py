@@ -40,6 +40,9 @@ class ForwardingRouter(ABC):
         self.rounds = self.words = self.congestion = 0
         self.last: Sequence[Load] = ()
 
+    def __repr__(self) -> str:
+        return f"<router: {self.name}>"
+
     @abstractmethod
     def route(
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None

@@ -142,6 +142,9 @@ class LogPRouter:
         """Messages to one destination at a time, at most; on MPI ranks to this one, None where nobody counts them."""
         return self._machine.max_in_transit
 
+    def __repr__(self) -> str:
+        return f"<router: {self.name}>"
+
     def route(
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
     ) -> Arrival:

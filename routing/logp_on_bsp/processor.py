@@ -68,6 +68,9 @@ class CycleProcessor:
         self._next_submission = self._next_acquisition = 0  # may not begin before
         self.closed = False
 
+    def __repr__(self) -> str:
+        return f"<processor {self.pid} of {self.p}, step {self._clock}>"
+
     @property
     def time(self) -> int:
         return self._clock

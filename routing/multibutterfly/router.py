@@ -70,6 +70,9 @@ class MultibutterflyRouter:
         self._transport, self._routing = transport, routing
         self.executions: list[ProtocolExecution] = []
 
+    def __repr__(self) -> str:
+        return f"<router: {self.name}>"
+
     def route(
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
     ) -> Arrival:

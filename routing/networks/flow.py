@@ -67,6 +67,11 @@ class Flow(NamedTuple):
     link_load: Ints
     period: Ints
 
+    def __repr__(self) -> str:
+        left = int((self.delivered < 0).sum())
+        stopped = f", {left} of them not there when it was stopped" if left else ""
+        return f"<flow on {self.network!r}: {len(self.delivered)} packets, {self.steps} steps{stopped}>"
+
     @property
     def latency(self) -> Ints:
         """Steps from when each packet was due to its arrival, at its source included; of those that arrived."""

@@ -46,6 +46,10 @@ class Injections(NamedTuple):
     p: int
     load: float | None = None
 
+    def __repr__(self) -> str:
+        load = "" if self.load is None else f", load {self.load:.4g}"
+        return f"<injections: {len(self.times)} packets of {self.p} processors{load}>"
+
     @property
     def packets(self) -> int:
         """How many packets there are."""

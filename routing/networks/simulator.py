@@ -52,6 +52,9 @@ class Traffic(NamedTuple):
     link_load: Ints
     node_traffic: Ints
 
+    def __repr__(self) -> str:
+        return f"<traffic: {len(self.delivered)} packets over {len(self.link_load)} links, {self.steps} steps>"
+
     @property
     def max_queue(self) -> int:
         """Packets in the longest queue."""

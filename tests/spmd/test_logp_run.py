@@ -101,6 +101,11 @@ def others(proc: logp.Processor) -> list[int]:
 # -- messages ---------------------------------------------------------------------------------------------------------
 
 
+def test_a_processor_says_which_it_is(machine: LogP) -> None:
+    for pid, shown in enumerate(machine(repr)):
+        assert shown.removesuffix(">").removesuffix(", step 0") == f"<processor {pid} of {machine.p}"
+
+
 def test_a_token_goes_around(machine: LogP) -> None:
     def program(proc: logp.Processor) -> Any:
         if proc.p == 1:
