@@ -256,6 +256,24 @@ def test_a_program_gets_its_arguments_as_from_python(
     assert any(line.endswith(f"{path} {arguments}") for line in explained(capfd, *before, path, *arguments.split()))
 
 
+@pytest.mark.usefixtures("here")
+def test_run_and_simulate_take_the_number_of_processors_by_either_name(
+    program: Program, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = str(program("import pybsp, sys\nprint(pybsp.run(lambda bsp: bsp.p), sys.argv[1:])\n"))
+    for option in ("-p", "-n"):
+        assert cli.main(["simulate", option, "3", path, "-n", "5", "-p", "7"]) == 0
+        assert capfd.readouterr().out == "3 ['-n', '5', '-p', '7']\n"
+        assert cli.main(["run", option, "3", "--explain", path, "-n", "5", "-p", "7"]) == 0
+        printed = capfd.readouterr().out
+        assert "3  (option -n)" in printed
+        assert printed.endswith(f"-n 3 {sys.executable} {path} -n 5 -p 7\n")
+    for command in ("run", "simulate"):
+        with pytest.raises(SystemExit, match="2"):
+            cli.main([command, "-n", "2", "-p", "3", path])
+        assert ": not allowed with argument -" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("wrong", ["", "-1", "2.0", "\u00b2", "\u0663", "99999999999999999999", "1" * 5000])
 @pytest.mark.parametrize("command", ["run -n", "simulate -p", "predict program.py -p", "replay folder --pid"])
 def test_a_number_of_processors_that_is_none_is_refused_in_a_line(

@@ -10,9 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .. import settings
-from ..argument_types import ProgramAction, some_text
+from ..argument_types import ProgramAction, count, some_text
 from ..errors import LauncherError
 from ..files import require_outputs
+
+
+def add_count(parser: argparse.ArgumentParser, option: str, other: str, text: str, required: bool = False) -> None:
+    """Add the number of processors: that option, or the other one, which other launchers and commands have."""
+    names = parser.add_mutually_exclusive_group(required=required)
+    names.add_argument(option, type=count, help=text)
+    names.add_argument(other, type=count, dest=option[1:], metavar=option[1:].upper(), help=f"the same as {option}")
 
 
 def add_program(parser: argparse.ArgumentParser) -> None:

@@ -25,14 +25,14 @@ from ..files import require_place
 from ..mpiexec import default_count, whence_count
 from ..starting import explained, refuse_shadow, start
 from ..supervise import end_children, supervise
-from .programs import add_program, environment_of, expecting
+from .programs import add_count, add_program, environment_of, expecting
 
 INTERRUPTED = 130  # the exit status after Ctrl-C
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add those of `run`."""
-    parser.add_argument("-n", type=count, help="processors (default: tasks of the allocation, else cores)")
+    add_count(parser, "-n", "-p", "processors (default: tasks of the allocation, else cores)")
     parser.add_argument("--router", type=some_text, metavar="NAME", help="of programs that name none (PYBSP_ROUTER)")
     parser.add_argument(
         "--hosts", type=some_text, metavar="A,B:2", help="where the ranks run, by the MPI library's own launcher"

@@ -10,15 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import settings, simulation
-from ..argument_types import count
 from ..errors import BSPError
 from ..failures import outcome
-from .programs import add_program, environment_of, expecting
+from .programs import add_count, add_program, environment_of, expecting
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add those of `simulate`."""
-    parser.add_argument("-p", type=count, required=True, help="processors")
+    add_count(parser, "-p", "-n", "processors", required=True)
     parser.add_argument("--measure", action="store_true", help="count the time of computing as work")
     add_program(parser)
     parser.set_defaults(action=_simulate)
