@@ -274,6 +274,24 @@ def test_run_and_simulate_take_the_number_of_processors_by_either_name(
         assert ": not allowed with argument -" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("rnu -n 2 program.py", "got 'rnu'; did you mean run?"),
+        ("simluate", "got 'simluate'; did you mean simulate?"),
+        ("xyz", "export, emulate, got 'xyz'"),
+        ("program.py -n 2", "'program.py' is no command, but a program: `pybsp run program.py -n 2` would run it"),
+        (f"{__file__}", f"`pybsp run {__file__}` would run it"),
+    ],
+)
+def test_what_is_no_command_is_refused_with_what_may_be_meant(
+    capsys: pytest.CaptureFixture[str], words: str, meant: str
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(words.split())
+    assert capsys.readouterr().err.splitlines()[-1].endswith(meant)
+
+
 @pytest.mark.parametrize("wrong", ["", "-1", "2.0", "\u00b2", "\u0663", "99999999999999999999", "1" * 5000])
 @pytest.mark.parametrize("command", ["run -n", "simulate -p", "predict program.py -p", "replay folder --pid"])
 def test_a_number_of_processors_that_is_none_is_refused_in_a_line(
