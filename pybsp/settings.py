@@ -30,6 +30,7 @@ CHECKPOINT_KEEP = "PYBSP_CHECKPOINT_KEEP"
 RECORD = "PYBSP_RECORD"
 NOTICE = "PYBSP_NOTICE"  # set by `pybsp run`: the file by which it gives notice
 RECEIPT = "PYBSP_RECEIPT"  # set by the command line: the file that is there once a run has seen to the ledger
+WITHOUT_RUN = ".none"  # ends the name of the one beside it that is there once processor 0 has ended without a run
 
 DEFAULTS = {
     MACHINE: "",

@@ -485,6 +485,29 @@ def test_a_ledger_that_was_written_needs_no_word(tmp_path: Path, start: list[str
     assert ledger.exists()
 
 
+@pytest.mark.parametrize(
+    ("text", "copies"),
+    [
+        ("import pybsp\npybsp.simulate(lambda bsp: bsp.sync(), p=2)\n", True),
+        ("from pybsp import run\ndef main(bsp):\n    bsp.sync()\n", True),
+        ("import pybsp\npybsp.run(lambda bsp: bsp.sync())\n", False),
+        ("import pybsp\npybsp.logp.run(lambda proc: None)\n", False),
+        ("import pybsp\nfrom mpi4py import MPI\nwith pybsp.attach(MPI.COMM_WORLD) as bsp:\n    bsp.sync()\n", False),
+        ("import pybsp\nfrom mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n", False),
+        ("", False),
+        ("import pybsp, sys\nsys.exit(3)\n", False),
+    ],
+    ids=["simulate", "forgotten", "run", "logp", "attach", "MPI", "no pybsp", "failed"],
+)
+def test_ranks_that_go_through_a_program_without_a_run_are_told_once(program: Program, text: str, copies: bool) -> None:
+    path = program(text)
+    ended = run([sys.executable, "-m", "pybsp", "run", "-n", "2", str(path)])
+    expected = f"pybsp run: no processor called pybsp.run: each of 2 ranks went through {path} by itself; "
+    assert ended.code == (3 if "exit" in text else 0), ended
+    assert ended.err.startswith(expected) == copies, ended
+    assert len(ended.err.splitlines()) == copies, ended
+
+
 @pytest.mark.fast("2")
 @pytest.mark.parametrize("p", [1, 2])
 def test_a_program_may_finalize_mpi_itself_after_its_runs(p: int, tmp_path: Path) -> None:

@@ -92,6 +92,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.n is None:
         choices = {"n": Choice(default_count(), whence_count()), **choices}
     ranks = choices["n"].value
+    options.n = ranks
     if options.record is not None and options.record >= ranks:
         raise UsageError(f"--record: expected a processor's number below {ranks}, got {options.record}")
     if not options.hosts and not slurm.allocated():
@@ -147,7 +148,8 @@ def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
         return _once(command, _Signals(notices), notices)
 
     here = not options.hosts and not slurm.allocated()  # what ranks of other hosts have written is not seen here
-    status = expecting(settings.text(settings.LEDGER) if here else "", options, job)
+    copies = options.n if here and not options.restarts else 1  # what a job that died has left says nothing of the next
+    status = expecting(settings.text(settings.LEDGER) if here else "", options, job, copies)
     notices.remove()
     if status:
         removed = leftovers.remove()
