@@ -30,7 +30,7 @@ from .part_totals import largest, sums
 from .process import MOST_PROCESSORS
 from .routing.choice import Routing, name_of, resolved
 from .routing.choice import router as make_router
-from .settings import LEDGER, checks_enabled, text
+from .settings import LEDGER, checks_enabled, text, warnings
 from .shown import AsShown
 from .superstep import SuperstepEngine
 from .transport.router import Direct
@@ -215,8 +215,8 @@ def simulate(
         carry = steps_of(network, p, router, measure)
         machine = carry.machine if machine is None else machine
     found, warning = _machine(machine, p)
-    if warning is not None:
-        print(f"pybsp: {warning}", file=sys.stderr)
+    for line in (*warnings(), *([] if warning is None else [warning])):
+        print(f"pybsp: {line}", file=sys.stderr)
     ready()
     routing = resolved(router, found)
     program = partial(_call, main, args, kwargs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,11 +14,11 @@ from pathlib import Path
 import pytest
 
 import pybsp
-from pybsp import cli, configured, doctor, process, slurm, started, starting
+from pybsp import cli, configured, doctor, process, settings, slurm, started, starting
 from pybsp.errors import LauncherError, UsageError
 from pybsp.mpiexec import default_count, launcher
 
-from .launching import LIMIT, Program, run
+from .launching import LIMIT, Program, mpiexec, run
 
 STEP = {
     "SLURM_STEP_NUM_TASKS": "4",
@@ -344,6 +345,47 @@ def test_the_router_of_the_command_line_is_in_force(program: Program, tmp_path: 
     ended = run([sys.executable, "-m", "pybsp", "run", "-n", "2", *options, str(path)])
     assert ended.code == 0, ended
     assert "two-phase" in ledger.read_text()
+
+
+@pytest.mark.parametrize(
+    ("how", "called"),
+    [
+        ("", "pybsp.run(lambda bsp: bsp.sync())"),
+        ("-m pybsp simulate -p 2", "pybsp.run(lambda bsp: bsp.sync())"),
+        ("-m pybsp simulate -p 2", "pybsp.logp.run(lambda proc: None)"),
+    ],
+    ids=["ranks", "virtual", "LogP"],
+)
+def test_a_variable_that_is_no_setting_is_told_once(program: Program, how: str, called: str) -> None:
+    path = program(f"import pybsp\nfor _ in range(2):\n    {called}\n")
+    launched = [] if how else mpiexec(2)
+    ended = run([*launched, sys.executable, *how.split(), str(path)], LIMIT, PYBSP_CHEKED="1", PYBSP_XYZZY="1")
+    assert (ended.code, ended.out) == (0, ""), ended
+    assert ended.err.splitlines() == [
+        "pybsp: environment variable PYBSP_CHEKED is no setting, and is not heeded; did you mean PYBSP_CHECKED?",
+        "pybsp: environment variable PYBSP_XYZZY is no setting, and is not heeded",
+    ]
+
+
+def test_the_doctor_says_which_variables_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in settings.DEFAULTS:
+        monkeypatch.delenv(name, raising=False)
+    assert list(doctor._settings()) == [doctor.Finding("settings", "none set")]
+    monkeypatch.setenv("PYBSP_WAIT", "spin")
+    monkeypatch.setenv("PYBSP_CHEKED", "1")
+    assert list(doctor._settings()) == [
+        doctor.Finding("settings", "PYBSP_WAIT=spin"),
+        doctor.Finding(
+            "settings", "PYBSP_CHEKED is none, and is not heeded", "set PYBSP_CHECKED instead, or unset PYBSP_CHEKED"
+        ),
+    ]
+
+
+def test_all_variables_of_the_package_and_its_tests_are_known_as_such() -> None:
+    root = Path(__file__).parent.parent
+    sources = [path for folder in ("pybsp", "tests") for path in (root / folder).rglob("*.py")]
+    named = {name for path in sources for name in re.findall(r'"(PYBSP_[A-Z_]+)"', path.read_text())}
+    assert named - {"PYBSP_CHEKED"} <= {*settings.DEFAULTS, *settings.OF_OTHERS}
 
 
 @pytest.mark.whole
