@@ -17,7 +17,7 @@ from .checkpoints import asked as checkpoints
 from .checkpoints.due import Every
 from .convert import check_program
 from .errors import ProcessorError, SyncError, UsageError, where
-from .failures import exited_alone, failure_of, is_lone_exit, killed, note_place, outcome
+from .failures import exited_alone, failure_of, from_the_program, is_lone_exit, killed, note_place, outcome
 from .files import require_place
 from .keywords import check_keywords, differs, flag_of, timeout_of
 from .lazy import ready
@@ -349,6 +349,7 @@ def _first(errors: Mapping[int, BaseException], supersteps: Sequence[SuperstepEn
     own = [pid for pid, error in errors.items() if failure_of(error, 0, "").primary]
     pid = min(own or errors)
     error, failed = errors[pid], supersteps[pid]
+    BaseException.with_traceback(error, from_the_program(error.__traceback__) or error.__traceback__)
     outcome(error).pid, outcome(error).lone_exit = pid, is_lone_exit(error, errors.values())
     place = failed.described(error)
     unsynced = failed.unsynced(error)

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import settings, simulation
-from ..errors import BSPError
-from ..failures import outcome
+from ..failures import outcome, shorten
 from .programs import add_count, add_program, environment_of, expecting
 
 
@@ -38,12 +37,16 @@ def run_here(program: Sequence[str], options: simulation.SimulateOptions) -> int
     sys.path.insert(0, str(Path(program[0]).resolve().parent))
     try:
         runpy.run_path(program[0], run_name="__main__")
-    except BSPError as error:  # the program's, not one about how this command was used
+    except BrokenPipeError:
+        raise  # whoever reads has seen enough
+    except Exception as error:  # the program's, not one about how this command was used
+        shorten(error)
         sys.excepthook(type(error), error, error.__traceback__)
         return 1
     except SystemExit as end:
         if not outcome(end).lone_exit:
             raise
+        shorten(end)
         sys.excepthook(type(end), end, end.__traceback__)  # which Python would not call
         return end.code if isinstance(end.code, int) else 1
     finally:
