@@ -58,7 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):  # argparse says nothing of what cannot be written
-            options = _parser().parse_args(arguments)
+            parser, words = _parser(), sys.argv[1:] if arguments is None else arguments
+            _require_command(parser, words)
+            options = parser.parse_args(words)
     except SystemExit:
         try:
             print(printed.getvalue(), end="", flush=True)  # of --help and --version
@@ -131,6 +133,20 @@ def _parser() -> argparse.ArgumentParser:
     for name, command in COMMANDS.items():
         commands.add_parser(name, help=command.text, command=command)
     return parser
+
+
+def _require_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Where the first word is no command, end with an error that says what may be meant."""
+    named = words[0] if words else "-"
+    if named.startswith("-") or named in COMMANDS:
+        return  # or argparse says what is wrong
+    import difflib  # nobody else needs them
+    import shlex
+
+    if named.endswith(".py") or os.path.isfile(named):
+        parser.error(f"{named!r} is no command, but a program: `{shlex.join(['pybsp', 'run', *words])}` would run it")
+    near = "".join(f"; did you mean {name}?" for name in difflib.get_close_matches(named, COMMANDS, 1))
+    parser.error(f"argument COMMAND: expected one of {', '.join(COMMANDS)}, got {named!r:.40}{near}")
 
 
 def _not_written(command: str, error: OSError) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from rich.console import Console
 
 
@@ -10,11 +12,16 @@ class TableConsole(Console):
 
     Args:
         width: of lines in a file or a pipe, where nothing is to be cut.
+        heeds: whether COLUMNS says what it is there too.
+
+    Attributes:
+        bounded: whether the width is of a terminal, or asked for.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, heeds: bool = False) -> None:
         super().__init__()
-        if not self.is_terminal:
+        self.bounded = self.is_terminal or (heeds and os.environ.get("COLUMNS", "").isdigit())
+        if not self.bounded:
             self.width = width
 
     def on_broken_pipe(self) -> None:

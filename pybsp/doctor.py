@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from . import leftovers, process, slurm
+from . import leftovers, process, settings, slurm
 from ._version import __version__
 from .errors import LauncherError
 from .mpiexec import default_count
@@ -72,6 +72,7 @@ def _findings(n: int | None) -> Iterator[Finding]:
     yield _threads(n or default_count())
     yield _huge_pages()
     yield Finding("network", _network())
+    yield from _settings()
     if n is not None:
         yield _proof(n)
 
@@ -219,6 +220,14 @@ def _network() -> str:
         names = sorted(set(os.listdir("/sys/class/net")) - {"lo"})
     fast = f"InfiniBand or RoCE: {', '.join(devices)}" if devices else "no InfiniBand"
     return f"{platform.node()}; {', '.join(names) or 'no interface'}; {fast}"
+
+
+def _settings() -> Iterator[Finding]:
+    chosen = settings.set_here(tuple(settings.DEFAULTS))
+    yield Finding("settings", ", ".join(f"{name}={value}" for name, value in chosen.items()) or "none set")
+    for name, near in settings.unknown().items():
+        advice = (f"set {near} instead, or " if near else "") + f"unset {name}"
+        yield Finding("settings", f"{name} is none, and is not heeded", advice)
 
 
 def _proof(n: int) -> Finding:

@@ -6,7 +6,9 @@ What there is to do then is world.py's, which a run loads, and an exception that
 from __future__ import annotations
 
 import atexit
+import os
 import sys
+from contextlib import suppress
 from types import TracebackType
 
 from . import process
@@ -29,9 +31,20 @@ def install() -> None:
 
 def _leave() -> None:
     """At exit: others may be about to wait for this rank, in their first run."""
+    if "PYBSP_RECEIPT" in os.environ:  # of settings.py, which nobody else needs here
+        _note_without_run()
     if process.siblings.elsewhere or f"{__package__}.world" in sys.modules:
         from . import world
 
         world.leave_without_run()
     elif process.takes_part():
         process.leave()
+
+
+def _note_without_run() -> None:
+    """Let `pybsp run` know where processor 0 ends without MPI, which all that pybsp runs on ranks uses."""
+    if process.launched()[1] == 0 and process.takes_part() and "mpi4py.MPI" not in sys.modules:
+        from . import settings
+
+        with suppress(OSError):
+            open(os.environ[settings.RECEIPT] + settings.WITHOUT_RUN, "wb").close()

@@ -137,6 +137,36 @@ def from_the_program(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
+def shorten(error: BaseException) -> None:
+    """Leave out of its traceback, and of those of what it came from, the steps of pybsp that lead to the program's.
+
+    What pybsp does below the program's last step stays, as do tracebacks that have no step of it.
+    """
+    found: set[int] = set()
+    chain: list[BaseException | None] = [error]
+    while chain:
+        one = chain.pop()
+        if one is not None and id(one) not in found:
+            found.add(id(one))
+            BaseException.with_traceback(one, _shortened(one.__traceback__))
+            chain += one.__cause__, one.__context__
+
+
+def _shortened(trace: TracebackType | None) -> TracebackType | None:
+    steps = []
+    while trace is not None:
+        steps.append(trace)
+        trace = trace.tb_next
+    runpy = [n for n, step in enumerate(steps) if step.tb_frame.f_globals.get("__name__") == "runpy"]
+    program = [n for n, step in enumerate(steps) if not (n in runpy or is_ours(step))]
+    first, last = (program[0], program[-1]) if program else (max(runpy, default=-1) + 1, -1)
+    short: TracebackType | None = None
+    for n in reversed(range(first, len(steps))):
+        if n > last or not is_ours(steps[n]):
+            short = TracebackType(short, steps[n].tb_frame, steps[n].tb_lasti, steps[n].tb_lineno)
+    return short
+
+
 def outcome(error: BaseException) -> Outcome:
     """The record of an exception; it is the same at each call, and may be written to."""
     attributes = BaseException.__getattribute__(error, "__dict__")

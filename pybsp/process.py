@@ -10,6 +10,7 @@ it that is known by name, nothing is concluded.
 from __future__ import annotations
 
 import atexit
+import io
 import math
 import os
 import socket
@@ -240,6 +241,13 @@ def load() -> float:
         return 0.0
 
 
+def _write_lines() -> None:
+    """Outputs that are unbuffered write lines: each piece of a print at once (PYTHONUNBUFFERED), ranks' would mix."""
+    for stream, own in ((sys.stdout, sys.__stdout__), (sys.stderr, sys.__stderr__)):
+        if stream is own and isinstance(stream, io.TextIOWrapper) and stream.write_through:  # else it is the program's
+            stream.reconfigure(write_through=False, line_buffering=True)
+
+
 def _begin() -> None:
     """Find out, at import, whether this is the rank."""
     global _first, _job, siblings
@@ -252,6 +260,7 @@ def _begin() -> None:
     _first = job != _job or marked == str(_own)  # a program that was executed in place of another is the same process
     if _first:
         os.environ[_MARK] = f"{_job} {_own}"
+        _write_lines()
         siblings = Siblings(pid)
         siblings.ended(math.inf)  # those that are seen now are missed later
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -14,17 +15,26 @@ from .decoding import harmless
 from .ledger import CIRCUMSTANCES
 from .ledger_file import read
 from .pictures import bars_of, columns, headline
-from .records import Record, Supersteps
+from .records import Supersteps
 
 # What a title shows of a machine, as far as it has it.
 UNITS = {"g": "s/word", "l": "s", "g1": "s/word", "g2": "s/word", "s": "s", "r": "flop/s", "o_msg": "s", "o_item": "s"}
+# What a narrow table leaves out first comes first.
+LEAST_TELLING = (
+    *("+- p95 [s]", "+- median [s]", "by w/r [s]", "w [flop]", "items", "M [words]", "messages", "waiting [s]"),
+    *("predicted [s]", "imbalance", "h [words]", "predicted/measured", "computing [s]", "exchange [s]"),
+)
+_WIDTH = 240  # of lines where nothing bounds it
+_LABEL = 24  # of a label's in a narrow table
 
 NO_RUN = "No BSP run is in it."
 
 
-def report(path: str, every: bool) -> int:
-    """Print the tables of all runs in a ledger file."""
-    console = TableConsole(240)
+def report(path: str, every: bool, wide: bool = False) -> int:
+    """Print the tables of all runs in a ledger file: all columns, or those for which a terminal has room."""
+    console = TableConsole(_WIDTH, heeds=not wide)
+    if wide:
+        console.width = _WIDTH
     runs = read(path)["runs"]
     if not runs:
         console.print(Text(NO_RUN), highlight=False)
@@ -34,7 +44,10 @@ def report(path: str, every: bool) -> int:
         console.print(
             Text(headline(run["supersteps"].total, run["machine"], run["virtual"])), highlight=False, soft_wrap=True
         )
-        console.print(_table(run["supersteps"], run["machine"], every))
+        for part in _tables(
+            run["supersteps"], run["machine"], every, 0 if wide or not console.bounded else console.width
+        ):
+            console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
         for note in notes(run):
             console.print(Text(note), highlight=False, soft_wrap=True)
     return 0
@@ -146,24 +159,62 @@ def title(number: int, run: dict[str, Any]) -> str:
     )
 
 
-def _table(records: Supersteps, machine: dict[str, Any], every: bool) -> Table:
-    table = Table()
-    table.add_column("superstep" if every else "supersteps", justify="right")
-    table.add_column("label")
+def _tables(records: Supersteps, machine: dict[str, Any], every: bool, width: int) -> Iterator[Table | Text]:
+    """The table, and what it leaves out to fit into so many columns of text; 0: into any."""
     total = records.total
     shown = columns(total, machine["calibrated"], bars_of(machine))
-    for name in shown:
-        table.add_column(Text(name), justify="right")  # a unit in brackets is no markup
+    of_shown: dict[str, list[str]] = {name: [] for name in shown}
+    numbers, labels = [], []
+    for n, record in enumerate(records if every else records.totals()):
+        numbers.append(str(n if every else record.supersteps))
+        labels.append(harmless(record.label) or "-")
+        for name, column in shown.items():
+            of_shown[name].append(column(record))
+    for name, column in shown.items():
+        of_shown[name].append(column(total))
+    numbers.append(str(total.supersteps))
+    cells = {"superstep" if every else "supersteps": numbers, "label": [*labels, "total"], **of_shown}
+    needed = sum(_widths(cells, False).values()) + 1
+    if not width or needed <= width:
+        yield _table(cells, False)
+        return
+    widths, out = _widths(cells, True), []
+    for name in LEAST_TELLING:
+        if name in cells and sum(widths[one] for one in cells) + 1 > width:
+            out.append(name)
+            del cells[name]
+    yield _table(cells, True)
+    if out:
+        yield Text(
+            f"Left out of {width} columns: {', '.join(out)}; `pybsp report --wide`, or COLUMNS={needed}, has all."
+        )
 
-    def add(number: int, label: str, record: Record) -> None:
-        table.add_row(str(number), Text(label), *(column(record) for column in shown.values()))
 
-    if every:
-        for number, record in enumerate(records):
-            add(number, harmless(record.label) or "-", record)
-    else:
-        for record in records.totals():
-            add(record.supersteps, harmless(record.label) or "-", record)
+def _head(name: str, narrow: bool) -> str:
+    """What stands above a column, in two lines where the table is narrow."""
+    return name.replace(" [", "\n[").replace("/m", "/\nm") if narrow else name
+
+
+def _widths(cells: Mapping[str, Sequence[str]], narrow: bool) -> dict[str, int]:
+    """Of each column, with a line and blanks around it."""
+    found = {
+        name: 3 + max(map(cell_len, (*_head(name, narrow).split("\n"), *column))) for name, column in cells.items()
+    }
+    return {**found, "label": min(found["label"], _LABEL + 3)} if narrow else found
+
+
+def _table(cells: Mapping[str, Sequence[str]], narrow: bool) -> Table:
+    table = Table()
+    for name in cells:  # as text: a unit in brackets is no markup
+        label = name == "label"
+        table.add_column(
+            Text(_head(name, narrow)),
+            justify="left" if label else "right",
+            max_width=_LABEL if label and narrow else None,
+        )
+    *rows, last = zip(*cells.values(), strict=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
     table.add_section()
-    add(total.supersteps, "total", total)
+    table.add_row(*map(Text, last))
     return table

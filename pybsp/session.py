@@ -310,7 +310,7 @@ class Session(ABC, Generic[Processor]):
         self.circumstances = [opening.here for opening in of_all]
         if hosts.count(hosts[pid]) > process.cores():
             transport.waiter.crowd()
-        for warning in self.warnings() if pid == 0 else ():
+        for warning in (*settings.warnings(), *self.warnings()) if pid == 0 else ():
             print(f"pybsp: {warning}", file=sys.stderr)
         processor = self.make(of_all[0].decided, in_force)
         superstep, heard, timeout = self.watched(processor)

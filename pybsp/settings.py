@@ -30,6 +30,7 @@ CHECKPOINT_KEEP = "PYBSP_CHECKPOINT_KEEP"
 RECORD = "PYBSP_RECORD"
 NOTICE = "PYBSP_NOTICE"  # set by `pybsp run`: the file by which it gives notice
 RECEIPT = "PYBSP_RECEIPT"  # set by the command line: the file that is there once a run has seen to the ledger
+WITHOUT_RUN = ".none"  # ends the name of the one beside it that is there once processor 0 has ended without a run
 
 DEFAULTS = {
     MACHINE: "",
@@ -60,7 +61,14 @@ OF_CHECKPOINTS = (CHECKPOINT, CHECKPOINT_EVERY, CHECKPOINT_KEEP, RECORD)
 OF_RUN = (MACHINE, ROUTER, LEDGER, TRACE, PROGRESS, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL, *OF_CHECKPOINTS)
 OF_TRANSPORT = (WAIT, SHARED, AGGREGATE)  # agreed on where processors meet for the first time, as it is by them
 OF_PROCESS = (COMPILED, NOTICE, RECEIPT)  # each processor heeds its own
+# Variables of such a name that are no settings: between pybsp's own processes, of its tests and of its benchmarks.
+OF_OTHERS = (
+    *("PYBSP_PROCESS", "PYBSP_RANKS"),
+    *("PYBSP_CLUSTER", "PYBSP_SLURM", "PYBSP_PYTHONS", "PYBSP_OTHER_PYTHON", "PYBSP_TEST"),
+    *("PYBSP_FAULT", "PYBSP_KILLS", "PYBSP_KILLS_MARKS"),
+)
 
+_warned = False
 _processor_0s: dict[str, str] = {}  # of those that are not set here
 
 
@@ -106,6 +114,28 @@ def checks_enabled(checked: bool | None) -> bool:
 def set_here(names: Sequence[str]) -> dict[str, str]:
     """The variables of these names that are set in this process."""
     return {name: os.environ[name] for name in names if os.environ.get(name)}
+
+
+def unknown() -> dict[str, str]:
+    """The variables here that have such a name and are no settings, and of each the one that is meant, "" if none."""
+    names = [name for name in os.environ if name.startswith("PYBSP_") and name not in DEFAULTS]
+    names = sorted(set(names).difference(OF_OTHERS))
+    if not names:
+        return {}
+    import difflib  # nobody else needs it
+
+    return {name: next(iter(difflib.get_close_matches(name, DEFAULTS, 1)), "") for name in names}
+
+
+def warnings() -> list[str]:
+    """What is to be said of them, once in a process."""
+    global _warned
+    found = {} if _warned else unknown()
+    _warned = True
+    return [
+        f"environment variable {name} is no setting, and is not heeded" + (f"; did you mean {near}?" if near else "")
+        for name, near in found.items()
+    ]
 
 
 def agree(operation: str, names: Sequence[str], settings_of_all: Sequence[Mapping[str, str]]) -> None:

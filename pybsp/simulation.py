@@ -17,7 +17,7 @@ from .checkpoints import asked as checkpoints
 from .checkpoints.due import Every
 from .convert import check_program
 from .errors import ProcessorError, SyncError, UsageError, where
-from .failures import exited_alone, failure_of, is_lone_exit, killed, note_place, outcome
+from .failures import exited_alone, failure_of, from_the_program, is_lone_exit, killed, note_place, outcome
 from .files import require_place
 from .keywords import check_keywords, differs, flag_of, timeout_of
 from .lazy import ready
@@ -30,7 +30,7 @@ from .part_totals import largest, sums
 from .process import MOST_PROCESSORS
 from .routing.choice import Routing, name_of, resolved
 from .routing.choice import router as make_router
-from .settings import LEDGER, checks_enabled, text
+from .settings import LEDGER, checks_enabled, text, warnings
 from .shown import AsShown
 from .superstep import SuperstepEngine
 from .transport.router import Direct
@@ -224,8 +224,10 @@ def simulate(
         carry = steps_of(network, p, router, measure)
         machine = carry.machine if machine is None else machine
     found, warning = _machine(machine, p)
-    if warning is not None and (_options is None or _options.runs is None):  # `pybsp predict` asks about another one
-        print(f"pybsp: {warning}", file=sys.stderr)
+    if _options is not None and _options.runs is not None:
+        warning = None  # `pybsp predict` asks about another one
+    for line in (*warnings(), *([] if warning is None else [warning])):
+        print(f"pybsp: {line}", file=sys.stderr)
     ready()
     routing = resolved(router, found)
     program = partial(_call, main, args, kwargs)
@@ -358,6 +360,7 @@ def _first(errors: Mapping[int, BaseException], supersteps: Sequence[SuperstepEn
     own = [pid for pid, error in errors.items() if failure_of(error, 0, "").primary]
     pid = min(own or errors)
     error, failed = errors[pid], supersteps[pid]
+    BaseException.with_traceback(error, from_the_program(error.__traceback__) or error.__traceback__)
     outcome(error).pid, outcome(error).lone_exit = pid, is_lone_exit(error, errors.values())
     place = failed.described(error)
     unsynced = failed.unsynced(error)

@@ -13,6 +13,8 @@ from textwrap import dedent
 
 import pytest
 
+import pybsp
+
 from .launching import LIMIT, Ended, failed_once, finish, mpiexec, python, run, start
 
 GRACE = "1"  # seconds, where a test waits for it
@@ -928,6 +930,46 @@ def test_a_failure_under_pybsp_simulate_is_the_programs(program: Program, end: s
     ended = run([sys.executable, "-m", "pybsp", "simulate", "-p", "4", str(path)], LIMIT)
     failed_once(ended, error)
     assert ended.code == 1
+
+
+SHOWN = re.compile(r'^  File ".*?([^/"]*)", line (\d+), in', re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("text", "steps", "ends"),
+    [
+        ("raise KeyError(bsp.pid)", ["7", "5"], ["KeyError: 0"]),
+        ("bsp.send(9, 1)", ["7", "5", "bsp", "gate"], ["pybsp.errors.UsageError: bsp.send: argument dest: "]),
+        (
+            "try: wrong(bsp)\n    except ValueError as error: raise KeyError(1) from error",
+            ["5", "3", "8", "6"],
+            ["ValueError: 0", "KeyError: 1"],
+        ),
+        ("bsp.sync(", [], ["SyntaxError: '(' was never closed"]),
+    ],
+    ids=["raised", "refused", "caused", "syntax"],
+)
+def test_a_traceback_of_the_simulating_command_has_the_programs_steps(
+    tmp_path: Path, text: str, steps: list[str], ends: list[str]
+) -> None:
+    """Of pybsp's it has those below the program's last one, and it has the causes."""
+    path, wrong = tmp_path / "program.py", "def wrong(bsp):\n    raise ValueError(bsp.pid)\n"
+    path.write_text(f"import pybsp\n{wrong}def main(bsp):\n    {text}\n\npybsp.run(main)\n")
+    ended = run([sys.executable, "-m", "pybsp", "simulate", "-p", "2", str(path)], LIMIT)
+    assert ended.code == 1
+    found = [line if name == path.name else name.removesuffix(".py") for name, line in SHOWN.findall(ended.err)]
+    assert found == steps, ended.err
+    lines = ended.err.splitlines()
+    assert all(any(line.startswith(end) for line in lines) for end in ends), ended.err
+
+
+def test_an_error_of_a_simulated_run_leads_from_its_call_to_the_program() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        raise KeyError(bsp.pid)
+
+    with pytest.raises(KeyError) as raised:
+        pybsp.simulate(main, p=2)
+    assert [step.name for step in raised.traceback][1:] == ["simulate", "_simulated", "main"]
 
 
 @pytest.mark.whole

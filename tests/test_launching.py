@@ -42,6 +42,29 @@ def test_pybsp_run_starts_as_many_processors_as_it_says(program: Program) -> Non
     assert sorted(ended_well(ended).split("\n")[:-1]) == [f"p 3 {pid}" for pid in range(3)]
 
 
+@pytest.mark.parametrize("replaced", [False, True], ids=["Python's", "the program's"])
+def test_ranks_of_unbuffered_outputs_write_whole_lines(program: Program, replaced: bool) -> None:
+    """What a print writes piece by piece comes to the output with its line; the program's own outputs are left."""
+    path = program(f"""
+        import io, os, select, sys
+        reads, writes = os.pipe()
+        if {replaced}:
+            sys.stdout = io.TextIOWrapper(open(writes, "wb", 0), write_through=True)
+        import pybsp
+        launched = os.dup(1)
+        os.dup2(writes, 1)
+        print("hello from", 1, end=" ")
+        early = bool(select.select([reads], [], [], 0)[0])
+        print("of", 2)
+        line = b""
+        while not line.endswith(b"\\n"):
+            line += os.read(reads, 100)
+        os.write(launched, f"{{early}} {{line}}\\n".encode())
+    """)
+    ended = ranks(2, path, LIMIT, PYTHONUNBUFFERED="1")
+    assert ended_well(ended) == f"{replaced} b'hello from 1 of 2\\n'\n" * 2
+
+
 def test_without_a_launcher_there_is_one_processor(program: Program) -> None:
     assert ended_well(run(python(program(SIZE)), LIMIT)) == "p 1 0\n"
 
@@ -460,6 +483,29 @@ def test_a_ledger_that_was_written_needs_no_word(tmp_path: Path, start: list[str
     ended = run([sys.executable, "-m", "pybsp", *start, "--ledger", str(ledger), str(program)])
     assert (ended.code, ended.out, ended.err) == (0, "", "")
     assert ledger.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "copies"),
+    [
+        ("import pybsp\npybsp.simulate(lambda bsp: bsp.sync(), p=2)\n", True),
+        ("from pybsp import run\ndef main(bsp):\n    bsp.sync()\n", True),
+        ("import pybsp\npybsp.run(lambda bsp: bsp.sync())\n", False),
+        ("import pybsp\npybsp.logp.run(lambda proc: None)\n", False),
+        ("import pybsp\nfrom mpi4py import MPI\nwith pybsp.attach(MPI.COMM_WORLD) as bsp:\n    bsp.sync()\n", False),
+        ("import pybsp\nfrom mpi4py import MPI\nMPI.COMM_WORLD.Barrier()\n", False),
+        ("", False),
+        ("import pybsp, sys\nsys.exit(3)\n", False),
+    ],
+    ids=["simulate", "forgotten", "run", "logp", "attach", "MPI", "no pybsp", "failed"],
+)
+def test_ranks_that_go_through_a_program_without_a_run_are_told_once(program: Program, text: str, copies: bool) -> None:
+    path = program(text)
+    ended = run([sys.executable, "-m", "pybsp", "run", "-n", "2", str(path)])
+    expected = f"pybsp run: no processor called pybsp.run: each of 2 ranks went through {path} by itself; "
+    assert ended.code == (3 if "exit" in text else 0), ended
+    assert ended.err.startswith(expected) == copies, ended
+    assert len(ended.err.splitlines()) == copies, ended
 
 
 @pytest.mark.fast("2")

@@ -343,3 +343,38 @@ def test_what_rode_is_in_the_file_the_report_and_the_page(tmp_path: Path, capsys
     path.write_text(json.dumps(content))
     assert command(["report", str(path)]) == 2
     assert "riding.0: expected an object" in capsys.readouterr().err
+
+
+def test_a_report_leaves_out_columns_until_it_fits_into_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        queue = bsp.queue("f8")
+        queue.send(0, 1.0)
+        bsp.work(1e6)
+        bsp.label("a label as long as of a library")
+        bsp.sync()
+
+    machine = pybsp.BSPMachine(p=2, g=1e-9, l=1e-6, r=1e9, error_median=0.1, error_p95=0.3)
+    path = tmp_path / "ledger.json"
+    append_run(path, pybsp.simulate(main, machine=machine).ledger.as_json(["here"] * 2, "direct"), first=True)
+
+    def tables(*options: str, width: str = "") -> list[str]:
+        """The lines of the table, and the one below it where that says what is left out."""
+        monkeypatch.setenv("COLUMNS", width)
+        assert command(["report", *options, str(path)]) == 0
+        return [line for line in capsys.readouterr().out.splitlines() if line[0] in "┏┃│L"]
+
+    every = tables()
+    assert len(every[0]) > 160
+    assert all(name in every[1] for name in ("h [words]", "items", "+- p95 [s]", "predicted/measured"))
+    assert tables(width=str(len(every[0]))) == every
+    assert tables("--wide", width="80") == every
+    for width in (80, 120):
+        *narrow, left_out = tables(width=str(width))
+        assert max(map(len, narrow)) <= width
+        heads = " ".join(narrow[1:3])
+        assert all(name in heads for name in ("computing", "exchange", "measured"))
+        assert ("imbalance" in heads) == ("imbalance" not in left_out) == (width == 120)
+        assert left_out.startswith(f"Left out of {width} columns: +- p95 [s], +- median [s], ")
+        assert left_out.endswith(f"; `pybsp report --wide`, or COLUMNS={len(every[0])}, has all.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import pybsp
-from pybsp import cli, configured, doctor, process, slurm, started, starting
+from pybsp import cli, configured, doctor, process, settings, slurm, started, starting
 from pybsp.errors import LauncherError, UsageError
 from pybsp.ledger_file import read
 from pybsp.mpiexec import default_count, launcher
 
-from .launching import LIMIT, Program, ended_well, run
+from .launching import LIMIT, Program, ended_well, mpiexec, run
 
 STEP = {
     "SLURM_STEP_NUM_TASKS": "4",
@@ -257,6 +258,42 @@ def test_a_program_gets_its_arguments_as_from_python(
     assert any(line.endswith(f"{path} {arguments}") for line in explained(capfd, *before, path, *arguments.split()))
 
 
+@pytest.mark.usefixtures("here")
+def test_run_and_simulate_take_the_number_of_processors_by_either_name(
+    program: Program, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = str(program("import pybsp, sys\nprint(pybsp.run(lambda bsp: bsp.p), sys.argv[1:])\n"))
+    for option in ("-p", "-n"):
+        assert cli.main(["simulate", option, "3", path, "-n", "5", "-p", "7"]) == 0
+        assert capfd.readouterr().out == "3 ['-n', '5', '-p', '7']\n"
+        assert cli.main(["run", option, "3", "--explain", path, "-n", "5", "-p", "7"]) == 0
+        printed = capfd.readouterr().out
+        assert "3  (option -n)" in printed
+        assert printed.endswith(f"-n 3 {sys.executable} {path} -n 5 -p 7\n")
+    for command in ("run", "simulate"):
+        with pytest.raises(SystemExit, match="2"):
+            cli.main([command, "-n", "2", "-p", "3", path])
+        assert ": not allowed with argument -" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("rnu -n 2 program.py", "got 'rnu'; did you mean run?"),
+        ("simluate", "got 'simluate'; did you mean simulate?"),
+        ("xyz", "export, emulate, got 'xyz'"),
+        ("program.py -n 2", "'program.py' is no command, but a program: `pybsp run program.py -n 2` would run it"),
+        (f"{__file__}", f"`pybsp run {__file__}` would run it"),
+    ],
+)
+def test_what_is_no_command_is_refused_with_what_may_be_meant(
+    capsys: pytest.CaptureFixture[str], words: str, meant: str
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(words.split())
+    assert capsys.readouterr().err.splitlines()[-1].endswith(meant)
+
+
 @pytest.mark.parametrize("wrong", ["", "-1", "2.0", "\u00b2", "\u0663", "99999999999999999999", "1" * 5000])
 @pytest.mark.parametrize("command", ["run -n", "simulate -p", "predict program.py -p", "replay folder --pid"])
 def test_a_number_of_processors_that_is_none_is_refused_in_a_line(
@@ -342,6 +379,47 @@ def test_the_router_of_the_command_line_is_in_force(program: Program, tmp_path: 
     ended = run([sys.executable, "-m", "pybsp", "run", "-n", "2", *options, str(path)])
     assert ended.code == 0, ended
     assert "two-phase" in ledger.read_text()
+
+
+@pytest.mark.parametrize(
+    ("how", "called"),
+    [
+        ("", "pybsp.run(lambda bsp: bsp.sync())"),
+        ("-m pybsp simulate -p 2", "pybsp.run(lambda bsp: bsp.sync())"),
+        ("-m pybsp simulate -p 2", "pybsp.logp.run(lambda proc: None)"),
+    ],
+    ids=["ranks", "virtual", "LogP"],
+)
+def test_a_variable_that_is_no_setting_is_told_once(program: Program, how: str, called: str) -> None:
+    path = program(f"import pybsp\nfor _ in range(2):\n    {called}\n")
+    launched = [] if how else mpiexec(2)
+    ended = run([*launched, sys.executable, *how.split(), str(path)], LIMIT, PYBSP_CHEKED="1", PYBSP_XYZZY="1")
+    assert (ended.code, ended.out) == (0, ""), ended
+    assert ended.err.splitlines() == [
+        "pybsp: environment variable PYBSP_CHEKED is no setting, and is not heeded; did you mean PYBSP_CHECKED?",
+        "pybsp: environment variable PYBSP_XYZZY is no setting, and is not heeded",
+    ]
+
+
+def test_the_doctor_says_which_variables_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in settings.DEFAULTS:
+        monkeypatch.delenv(name, raising=False)
+    assert list(doctor._settings()) == [doctor.Finding("settings", "none set")]
+    monkeypatch.setenv("PYBSP_WAIT", "spin")
+    monkeypatch.setenv("PYBSP_CHEKED", "1")
+    assert list(doctor._settings()) == [
+        doctor.Finding("settings", "PYBSP_WAIT=spin"),
+        doctor.Finding(
+            "settings", "PYBSP_CHEKED is none, and is not heeded", "set PYBSP_CHECKED instead, or unset PYBSP_CHEKED"
+        ),
+    ]
+
+
+def test_all_variables_of_the_package_and_its_tests_are_known_as_such() -> None:
+    root = Path(__file__).parent.parent
+    sources = [path for folder in ("pybsp", "tests") for path in (root / folder).rglob("*.py")]
+    named = {name for path in sources for name in re.findall(r'"(PYBSP_[A-Z_]+)"', path.read_text())}
+    assert named - {"PYBSP_CHEKED"} <= {*settings.DEFAULTS, *settings.OF_OTHERS}
 
 
 @pytest.mark.whole

@@ -69,6 +69,19 @@ def tables(a: Calibration, b: Calibration, name_a: str = "a", name_b: str = "b")
     return parts
 
 
+def of_machines(a: str, b: str) -> list[RenderableType]:
+    """What is printed of two machine files of which one has no calibration: the figures that both have."""
+    one, other = machine_file.figures(a), machine_file.figures(b)
+    table = report.new_table("Parameters", ["parameter"], ["a", "b"], ["unit"])
+    table.add_column("b/a", justify="right")
+    for name in (name for name in one if name in other):
+        row = Row(name, one[name][0], one[name][1], other[name][1])
+        (first, _), (second, _), unit = _together(row)
+        report.add_row(table, name, first, second, unit, "-" if row.ratio is None else f"{row.ratio:.3g}")
+    note = Text("These are the ones that both have; not both have a calibration, and intervals.")
+    return [Text(f"a: {a}\nb: {b}"), table, note]
+
+
 def _flags(name: str, one: Calibration, other: Calibration) -> list[RenderableType]:
     """Flags that only the first has."""
     known = {(flag.code, flag.about) for flag in other.all_flags()}

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pybsp.decoding import decode, fields, figure, of
+from pybsp.decoding import decode, fields, figure, harmless, of
 from pybsp.errors import UsageError
-from pybsp.machine import BSPMachine, EBSPMachine
+from pybsp.machine import BSPMachine, EBSPMachine, LogPMachine
 from pybsp.machine_parts import FORMAT, VERSION, read_parts, replace_file
 
 from .estimates import Estimate
@@ -160,6 +160,38 @@ def write(calibration: Calibration, path: str | os.PathLike[str]) -> None:
         UsageError: it cannot be written.
     """
     replace_file(Path(path), to_json(calibration))
+
+
+def is_calibrated(path: str | os.PathLike[str]) -> bool:
+    """Whether a machine file has a calibration; what a machine's `save` wrote alone has none."""
+    return "calibration" in read_parts(Path(path))
+
+
+def figures(path: str | os.PathLike[str]) -> dict[str, tuple[str, Estimate]]:
+    """What the machines of a file predict by, calibrated or not: unit and value by name, without intervals.
+
+    Raises:
+        UsageError: not a machine file, or no machine in it.
+    """
+    found: dict[str, tuple[str, float]] = {}
+    if BSPMachine.is_in(path):
+        bsp = BSPMachine.load(path)
+        found |= {"p": ("processors", bsp.p), "l": ("s", bsp.l), "o_msg": ("s/message", bsp.o_msg)}
+        found |= {"o_item": ("s/item", bsp.o_item), "g": ("s/word", bsp.g), "r": ("flop/s", bsp.r)}
+        found |= {f"r, {harmless(kind)}": ("flop/s", rate) for kind, rate in bsp.rates}
+    if EBSPMachine.is_in(path):
+        ebsp = EBSPMachine.load(path)
+        found |= {"p (E-BSP)": ("processors", ebsp.p), "s (E-BSP)": ("s", ebsp.s)}
+        found |= {"g1 (E-BSP)": ("s/word", ebsp.g1), "g2 (E-BSP)": ("s/word", ebsp.g2)}
+        found |= {"o_msg (E-BSP)": ("s/message", ebsp.o_msg), "o_item (E-BSP)": ("s/item", ebsp.o_item)}
+    if LogPMachine.is_in(path):
+        logp = LogPMachine.load(path)
+        found["p (LogP)"] = "processors", logp.p
+        found |= {f"{name} (LogP)": ("s", getattr(logp, name) * logp.step) for name in ("L", "o", "G")}
+        found |= {} if logp.G_word is None else {"G_word (LogP)": ("s/word", logp.G_word)}
+    if not found:
+        raise UsageError(f"machine file {path}: it holds neither a machine nor a calibration")
+    return {name: (unit, Estimate(value, math.nan, math.nan)) for name, (unit, value) in found.items()}
 
 
 def read(path: str | os.PathLike[str]) -> Calibration:

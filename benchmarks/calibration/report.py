@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -66,6 +66,15 @@ def tables(calibration: Calibration) -> list[RenderableType]:
         parts.append(_held_out(calibration.held_out))
         parts.append(Text("Held-out supersteps are of patterns and sizes that nothing was fitted from."))
     return [*parts, Text(_noise(calibration.noise)), *_flags(calibration)]
+
+
+def of_machines(figures: Mapping[str, tuple[str, Estimate]]) -> list[RenderableType]:
+    """What is printed of a machine file that has machines alone, which somebody has saved."""
+    table = new_table("Parameters", ["parameter"], ["value"], ["unit"])
+    for name, (unit, estimate) in figures.items():
+        value, _, best = figure(estimate, unit)
+        add_row(table, name, value, best)
+    return [table, Text("They are as they were saved: no calibration is in this file, and no intervals.")]
 
 
 def heading(about: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from .samples import Raw, read
 
 def add_show(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pybsp show`."""
-    parser.add_argument("machine", help="a file written by pybsp calibrate")
+    parser.add_argument("machine", help="a file written by pybsp calibrate, or by a machine's save")
     parser.add_argument("--plot", metavar="FILE", help="also draw one page of plots (.pdf, .png, .svg)")
     parser.add_argument(
         "--raw", metavar="FILE", help="the raw samples, for the plots (default: beside the machine file)"
@@ -29,7 +29,7 @@ def add_show(parser: argparse.ArgumentParser) -> None:
 
 def add_compare(parser: argparse.ArgumentParser) -> None:
     """Add the options of `pybsp compare`."""
-    parser.add_argument("a", help="a file written by pybsp calibrate")
+    parser.add_argument("a", help="a file written by pybsp calibrate, or by a machine's save")
     parser.add_argument("b", help="another")
     parser.set_defaults(action=_piped(_compare))
 
@@ -46,6 +46,10 @@ def add_export(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(options: argparse.Namespace) -> int:
+    if options.plot is None and not machine_file.is_calibrated(options.machine):
+        for part in report.of_machines(machine_file.figures(options.machine)):
+            report.console().print(part, highlight=False, soft_wrap=isinstance(part, Text))
+        return 0
     calibration = machine_file.read(options.machine)
     require_different([("--plot", options.plot)], _read_files(options))
     report.show(calibration, report.console())
@@ -59,8 +63,12 @@ def _show(options: argparse.Namespace) -> int:
 
 def _compare(options: argparse.Namespace) -> int:
     where = report.console()
-    first, second = machine_file.read(options.a), machine_file.read(options.b)
-    for part in compare.tables(first, second, options.a, options.b):
+    if machine_file.is_calibrated(options.a) and machine_file.is_calibrated(options.b):
+        first, second = machine_file.read(options.a), machine_file.read(options.b)
+        parts = compare.tables(first, second, options.a, options.b)
+    else:
+        parts = compare.of_machines(options.a, options.b)
+    for part in parts:
         where.print(part, highlight=False, soft_wrap=isinstance(part, Text))
     return 0
 

@@ -10,10 +10,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from .. import settings
-from ..argument_types import ProgramAction, some_text
+from ..argument_types import ProgramAction, count, some_text
 from ..configured import VARIABLES, Choice
 from ..errors import LauncherError
 from ..files import require_outputs
+
+
+def add_count(parser: argparse.ArgumentParser, option: str, other: str, text: str, required: bool = False) -> None:
+    """Add the number of processors: that option, or the other one, which other launchers and commands have."""
+    names = parser.add_mutually_exclusive_group(required=required)
+    names.add_argument(option, type=count, help=text)
+    names.add_argument(other, type=count, dest=option[1:], metavar=option[1:].upper(), help=f"the same as {option}")
 
 
 def add_program(parser: argparse.ArgumentParser) -> None:
@@ -52,12 +59,25 @@ def environment_of(options: argparse.Namespace, choices: Mapping[str, Choice]) -
     return found | ({settings.CHECKED: "1"} if options.checked else {})
 
 
-def expecting(ledger: str, options: argparse.Namespace, act: Callable[[], int]) -> int:
-    """Run a program, and say so where it ends well and no run has seen to the ledger; "": none is asked for."""
-    if not ledger:
+def expecting(ledger: str, options: argparse.Namespace, act: Callable[[], int], copies: int = 1) -> int:
+    """Run a program, and say so where it ends well and no run has seen to the ledger, or none was made on its ranks.
+
+    Args:
+        ledger: "": none is asked for.
+        options: of the command.
+        act: runs it; its exit status.
+        copies: ranks that it runs on, where they are to say whether there was a run.
+    """
+    if not ledger and copies == 1:
         return act()
-    with tempfile.TemporaryDirectory(prefix="pybsp-") as folder:
-        receipt = Path(folder) / "receipt"
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="pybsp-")
+    except OSError:
+        if ledger:
+            raise
+        return act()
+    with folder as name:
+        receipt = Path(name) / "receipt"
         os.environ[settings.RECEIPT] = str(receipt)
         status: object = 1
         try:
@@ -67,10 +87,17 @@ def expecting(ledger: str, options: argparse.Namespace, act: Callable[[], int]) 
             raise
         finally:
             os.environ.pop(settings.RECEIPT, None)
-            if not status and not receipt.exists():
+            if not status and ledger and not receipt.exists():
                 print(
                     f"pybsp {options.command}: no BSP run has written the ledger {ledger}; pybsp.run(main) in "
                     f"{options.program} would, where main does not call sys.exit",
+                    file=sys.stderr,
+                )
+            elif not status and Path(f"{receipt}{settings.WITHOUT_RUN}").exists():
+                print(
+                    f"pybsp {options.command}: no processor called pybsp.run: each of {copies} ranks went through "
+                    f"{options.program} by itself; pybsp.run(main) runs main on all, `python {options.program}` is "
+                    "one process",
                     file=sys.stderr,
                 )
     return found

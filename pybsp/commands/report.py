@@ -17,6 +17,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add those of `report`."""
     parser.add_argument("ledger", nargs="+", help="a file written by --ledger; of LogP programs, by --trace")
     parser.add_argument("--all", action="store_true", help="a line for each superstep, not for each label")
+    parser.add_argument("--wide", action="store_true", help="all columns of a ledger, also beyond a terminal's width")
     parser.add_argument(
         "--html", metavar="FILE", help="write a page of it, with pictures; two ledgers stand side by side"
     )
@@ -40,7 +41,7 @@ def _report(options: argparse.Namespace) -> int:
         return _report_traces(options, traces)
     if options.html is not None:
         return page.write(options.ledger, options.html)
-    return max([report.report(ledger, options.all) for ledger in options.ledger])
+    return max([report.report(ledger, options.all, options.wide) for ledger in options.ledger])
 
 
 def _report_traces(options: argparse.Namespace, traces: Sequence[str]) -> int:

@@ -24,14 +24,14 @@ from ..errors import UsageError
 from ..mpiexec import default_count, whence_count
 from ..starting import explained, refuse_shadow, start
 from ..supervise import end_children, supervise
-from .programs import add_program, environment_of, expecting
+from .programs import add_count, add_program, environment_of, expecting
 
 INTERRUPTED = 130  # the exit status after Ctrl-C
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add those of `run`."""
-    parser.add_argument("-n", type=count, help="processors (default: tasks of the allocation, else cores)")
+    add_count(parser, "-n", "-p", "processors (default: tasks of the allocation, else cores)")
     parser.add_argument("--router", type=some_text, metavar="NAME", help="of programs that name none (PYBSP_ROUTER)")
     parser.add_argument(
         "--hosts", type=some_text, metavar="A,B:2", help="where the ranks run, by the MPI library's own launcher"
@@ -88,6 +88,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.n is None:
         choices = {"n": Choice(default_count(), whence_count()), **choices}
     ranks = choices["n"].value
+    options.n = ranks
     if options.record is not None and options.record >= ranks:
         raise UsageError(f"--record: expected a processor's number below {ranks}, got {options.record}")
     if not options.hosts and not slurm.allocated():
@@ -143,7 +144,8 @@ def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
         return _once(command, _Signals(notices), notices)
 
     here = not options.hosts and not slurm.allocated()  # what ranks of other hosts have written is not seen here
-    status = expecting(settings.text(settings.LEDGER) if here else "", options, job)
+    copies = options.n if here and not options.restarts else 1  # what a job that died has left says nothing of the next
+    status = expecting(settings.text(settings.LEDGER) if here else "", options, job, copies)
     notices.remove()
     if status:
         removed = leftovers.remove()

@@ -10,16 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import settings, simulation
-from ..argument_types import count
 from ..configured import configured
-from ..errors import BSPError
-from ..failures import outcome
-from .programs import add_program, environment_of, expecting
+from ..failures import outcome, shorten
+from .programs import add_count, add_program, environment_of, expecting
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add those of `simulate`."""
-    parser.add_argument("-p", type=count, required=True, help="processors")
+    add_count(parser, "-p", "-n", "processors", required=True)
     parser.add_argument("--measure", action="store_true", help="count the time of computing as work")
     add_program(parser)
     parser.set_defaults(action=_simulate)
@@ -41,12 +39,16 @@ def run_here(program: Sequence[str], options: simulation.SimulateOptions) -> int
     sys.path.insert(0, str(Path(program[0]).resolve().parent))
     try:
         runpy.run_path(program[0], run_name="__main__")
-    except BSPError as error:  # the program's, not one about how this command was used
+    except BrokenPipeError:
+        raise  # whoever reads has seen enough
+    except Exception as error:  # the program's, not one about how this command was used
+        shorten(error)
         sys.excepthook(type(error), error, error.__traceback__)
         return 1
     except SystemExit as end:
         if not outcome(end).lone_exit:
             raise
+        shorten(end)
         sys.excepthook(type(end), end, end.__traceback__)  # which Python would not call
         return end.code if isinstance(end.code, int) else 1
     finally:

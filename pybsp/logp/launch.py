@@ -164,7 +164,7 @@ def run(
         chosen, warnings = _machine(machine, p)
         chosen.require(f"{OPERATION}: on a simulated machine")
         warnings += _without_ledger(settings.text(settings.LEDGER) if simulated is None else simulated.ledger)
-        for warning in warnings:
+        for warning in (*settings.warnings(), *warnings):
             print(f"pybsp: {warning}", file=sys.stderr)
         found = simulate(program, p, chosen, args=args, kwargs=kwargs)
         path = settings.text(settings.TRACE) if simulated is None else simulated.trace

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+import pybsp
 from pybsp.benchmarks.calibration import machine_file, report
 from pybsp.benchmarks.calibration.estimates import Estimate
 from pybsp.benchmarks.calibration.results import Calibration, Errors, Noise
@@ -195,3 +196,37 @@ def test_show_ends_well_when_its_reader_has_seen_enough(tmp_path: Path) -> None:
     ended = run(["sh", "-c", f"{sys.executable} -m pybsp show {path}; echo status $? >&2"])
     cut = run(["sh", "-c", f"({sys.executable} -m pybsp show {path}; echo status $? >&2) | head -c 10"])
     assert ended.err == cut.err == "status 0\n"
+
+
+def test_a_file_of_saved_machines_is_shown_and_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, other = str(tmp_path / "machine.json"), str(tmp_path / "other.json")
+    pybsp.BSPMachine(p=8, g=8e-9, l=2e-5, r=1e10, o_msg=1e-6, rates=(("fft", 2e9),)).save(path)
+    pybsp.LogPMachine(p=2, L=16, o=1, G=4, step=1e-6).save(path)
+
+    def rows() -> dict[str, list[str]]:
+        lines = capsys.readouterr().out.splitlines()
+        cells = [[cell.strip() for cell in line.split("\u2502")[1:-1]] for line in lines if line.startswith("\u2502")]
+        return {name: rest for name, *rest in cells}
+
+    assert main(["show", path]) == 0
+    assert rows() == {
+        "p": ["8", "processors"],
+        "l": ["20", "us"],
+        "o_msg": ["1", "us/message"],
+        "o_item": ["0", "s/item"],
+        "g": ["8", "ns/word"],
+        "r": ["10", "Gflop/s"],
+        "r, fft": ["2", "Gflop/s"],
+        "p (LogP)": ["2", "processors"],
+        "L (LogP)": ["16", "us"],
+        "o (LogP)": ["1", "us"],
+        "G (LogP)": ["4", "us"],
+    }
+    machine_file.write(calibration(), other)
+    assert main(["compare", path, other]) == 0
+    found, measured = rows(), pybsp.BSPMachine.load(other)
+    assert found["g"] == ["8", f"{measured.g / 1e-9:.4g}", "ns/word", f"{measured.g / 8e-9:.3g}"]
+    assert {"p", "l", "o_msg", "g", "r"} <= set(found)
+    assert "r, fft" not in found
+    assert main(["show", path, "--plot", str(tmp_path / "page.svg")]) == 2
+    assert 'it holds no "calibration"' in capsys.readouterr().err
