@@ -219,6 +219,13 @@ def test_arrays_of_objects_come_back_by_a_pickle(state: Any) -> None:
     assert found.shape == state.shape
 
 
+def test_a_text_that_utf_8_does_not_have_comes_back_as_it_was() -> None:
+    pair = "\ud83d\ude00"  # two code points: JSON has them as it has the one character that they stand for elsewhere
+    state = {"text": pair, pair: ["\ud800", "\U0001f600"]}
+    assert round_trip(state) == state
+    assert round_trip([Thing(), pair])[1] == pair  # in a pickle too
+
+
 def test_a_float_keeps_its_bits() -> None:
     bits = np.array([0x7FF8000000000123, -0x7FFFFFFFFFFFFFFF], np.int64)
     values = bits.view(np.float64).tolist()
