@@ -107,6 +107,7 @@ class Outcome:
         place: where in the job it was.
         pid: the processor that it comes from, where the run that it has left says so.
         expected: whether a test expects it.
+        origin: file and line that it comes from, where that was in another process.
         lone_exit: whether it asked Python to exit, and not all virtual processors have; Python prints nothing of it.
     """
 
@@ -117,6 +118,7 @@ class Outcome:
     speaker = 0
     place = ""
     pid: int | None = None
+    origin: tuple[str, int] | None = None
     expected = lone_exit = False
 
     @property
@@ -135,6 +137,20 @@ def from_the_program(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and is_ours(trace):
         trace = trace.tb_next
     return trace
+
+
+def origin(error: BaseException) -> tuple[str, int] | None:
+    """File and line that an exception comes from: those of the last step that is neither in pybsp nor hidden by pytest.
+
+    None where there is no such step.
+    """
+    found, trace = outcome(error).origin, error.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        if not is_ours(trace) and not {**frame.f_globals, **frame.f_locals}.get("__tracebackhide__"):
+            found = frame.f_code.co_filename, trace.tb_lineno
+        trace = trace.tb_next
+    return found
 
 
 def outcome(error: BaseException) -> Outcome:

@@ -497,5 +497,5 @@ def _exception(pid: int, raised: Raised, received: Received) -> BaseException:
     except Exception:
         text = raised.text
     error.__cause__ = OnRank(text)
-    outcome(error).pid = pid
+    outcome(error).pid, outcome(error).origin = pid, raised.origin
     return error
