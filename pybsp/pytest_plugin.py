@@ -689,6 +689,7 @@ def _shorten(error: BaseException) -> None:
 def _judge(item: pytest.Item, ended: Sequence[Ended]) -> None:
     """Raise what a test fails with, of what has left it on all ranks."""
     __tracebackhide__ = True
+    from .started import for_caller
     from .testing import PytestOutcome
 
     endings = [
@@ -701,8 +702,9 @@ def _judge(item: pytest.Item, ended: Sequence[Ended]) -> None:
     error = ended[pid].error
     assert error is not None
     if isinstance(error, PytestOutcome):
-        _end(*error.args, _origin(item, error))
-    raise error
+        kind, text = error.args
+        _end(kind, text, _origin(item, error))
+    raise for_caller(error, ended)
 
 
 def _settle(item: pytest.Item, error: BaseException | None, endings: Sequence[_Ending | None], how: str) -> None:

@@ -392,6 +392,28 @@ def test_what_ends_a_test_is_named_by_its_line(way: str, tmp_path: Path) -> None
     assert way == "mpiexec" or re.search(r"^\S*test_bsp\.py:33: KeyboardInterrupt$", ended[0].out, re.MULTILINE), ended
 
 
+EXITS = """
+import pytest, sys
+
+@pytest.mark.bsp(p=2)
+def test_exits(bsp):
+    if bsp.pid == 1:
+        sys.exit(0)
+    bsp.sync()
+"""
+
+
+@pytest.mark.parametrize("command", [PYTEST, ON_RANKS], ids=["virtual", "ranks"])
+def test_an_exit_of_one_processor_is_the_same_error_on_virtual_processors_and_on_ranks(
+    command: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "test_bsp.py"
+    path.write_text(EXITS)
+    ended = run([*command, str(path)], COLUMNS="300")
+    expected = r"^FAILED \S*::test_exits\[p2\] - pybsp\.errors\.ProcessorError: processor 1 called sys\.exit"
+    assert re.search(expected, ended.out, re.MULTILINE), ended.out
+
+
 def test_a_fixture_of_pytests_process_is_refused_on_ranks(tmp_path: Path) -> None:
     path = tmp_path / "test_bsp.py"
     path.write_text("import pytest\n@pytest.mark.bsp(p=2)\ndef test_x(bsp, tmp_path, capsys): pass\n")
