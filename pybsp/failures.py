@@ -107,6 +107,7 @@ class Outcome:
         place: where in the job it was.
         pid: the processor that it comes from, where the run that it has left says so.
         expected: whether a test expects it.
+        origin: file and line that it comes from, where that was in another process.
         lone_exit: whether it asked Python to exit, and not all virtual processors have; Python prints nothing of it.
     """
 
@@ -117,6 +118,7 @@ class Outcome:
     speaker = 0
     place = ""
     pid: int | None = None
+    origin: tuple[str, int] | None = None
     expected = lone_exit = False
 
     @property
@@ -165,6 +167,20 @@ def _shortened(trace: TracebackType | None) -> TracebackType | None:
         if n > last or not is_ours(steps[n]):
             short = TracebackType(short, steps[n].tb_frame, steps[n].tb_lasti, steps[n].tb_lineno)
     return short
+
+
+def origin(error: BaseException) -> tuple[str, int] | None:
+    """File and line that an exception comes from: those of the last step that is neither in pybsp nor hidden by pytest.
+
+    None where there is no such step.
+    """
+    found, trace = outcome(error).origin, error.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        if not is_ours(trace) and not {**frame.f_globals, **frame.f_locals}.get("__tracebackhide__"):
+            found = frame.f_code.co_filename, trace.tb_lineno
+        trace = trace.tb_next
+    return found
 
 
 def outcome(error: BaseException) -> Outcome:

@@ -391,6 +391,8 @@ class Job:
             error = _exception(pid, raised, received)
             if isinstance(error, SyncError) and not isinstance(error, ProcessorError):
                 raise error  # others did not come in time, and were ended with the job
+        with suppress(subprocess.TimeoutExpired):  # it has closed its output, and is about to end
+            self._mpiexec.wait(ENDING)
         status = self._mpiexec.poll()
         lines_printed = "".join(f"\n  {line}" for line in self._printed if line.strip(" ="))
         place = f"processor {gone}" if gone >= 0 else "a processor"
@@ -497,5 +499,5 @@ def _exception(pid: int, raised: Raised, received: Received) -> BaseException:
     except Exception:
         text = raised.text
     error.__cause__ = OnRank(text)
-    outcome(error).pid = pid
+    outcome(error).pid, outcome(error).origin = pid, raised.origin
     return error

@@ -432,11 +432,14 @@ class _OnRanks(_Runner):
     def _attempt(self, main: Callable[..., list[RankWarning] | None], *args: Any) -> None:
         __tracebackhide__ = True
         from .errors import UsageError
+        from .failures import outcome
 
         options = {**self.options, "timeout": None}
         with _by_value(self.item):
             try:
                 ended, _ = self._ranks().attempt(main, args, {}, options, self.limit, self.item.name)
+            except KeyboardInterrupt as error:
+                _raise(error, outcome(error).origin)
             except UsageError:
                 self._require_sendable()
                 raise
@@ -574,6 +577,7 @@ class _Ending(NamedTuple):
     kind: what it is for the test. Of those of all processors the least counts.
     summary: of the exception.
     ends: what pytest.skip or xfail said, and which of them; the mark xfail says so too.
+    origin: file and line of what ends it, where these are known.
     """
 
     own: bool
@@ -581,6 +585,7 @@ class _Ending(NamedTuple):
     kind: int
     summary: str
     ends: tuple[str, str] | None = None
+    origin: tuple[str, int] | None = None
 
 
 FAILS, XFAILS, ENDS = range(3)  # kinds
@@ -597,11 +602,21 @@ def _ending_of(item: pytest.Item, error: BaseException) -> _Ending:
     failure = failure_of(error, 0, "")
     known = failure.primary, outcome(error).expected
     if ends is not None and ends.args[0] in VERDICTS:
-        return _Ending(*known, ENDS, failure.summary, ends.args)
+        return _Ending(*known, ENDS, failure.summary, ends.args, _origin(item, error))
     reason = _xfails(item, error)
     if reason is not None:
         return _Ending(*known, XFAILS, failure.summary, ("XFailed", reason))
     return _Ending(*known, FAILS, failure.summary)
+
+
+def _origin(item: pytest.Item, error: BaseException) -> tuple[str, int] | None:
+    """File and line of what ends a test, as pytest names them: of a mark, those of the test."""
+    from .failures import origin
+
+    if not getattr(error, "_use_item_location", False):
+        return origin(error)
+    file, line, _ = item.reportinfo()
+    return os.fspath(file), (line or 0) + 1
 
 
 def _xfails(item: pytest.Item, error: BaseException) -> str | None:
@@ -674,6 +689,7 @@ def _shorten(error: BaseException) -> None:
 def _judge(item: pytest.Item, ended: Sequence[Ended]) -> None:
     """Raise what a test fails with, of what has left it on all ranks."""
     __tracebackhide__ = True
+    from .started import for_caller
     from .testing import PytestOutcome
 
     endings = [
@@ -686,8 +702,9 @@ def _judge(item: pytest.Item, ended: Sequence[Ended]) -> None:
     error = ended[pid].error
     assert error is not None
     if isinstance(error, PytestOutcome):
-        _end(*error.args)
-    raise error
+        kind, text = error.args
+        _end(kind, text, _origin(item, error))
+    raise for_caller(error, ended)
 
 
 def _settle(item: pytest.Item, error: BaseException | None, endings: Sequence[_Ending | None], how: str) -> None:
@@ -707,15 +724,25 @@ def _settle(item: pytest.Item, error: BaseException | None, endings: Sequence[_E
     if error is not None and _ending_of(item, error).kind == counts.kind:
         raise error
     if counts.ends is not None:
-        _end(*counts.ends)
+        _end(*counts.ends, counts.origin)
     pytest.fail(f"processor {pid}{how}: {counts.summary}", pytrace=False)
 
 
-def _end(kind: str, text: str) -> NoReturn:
-    """End a test as pytest.skip, xfail or fail did on its processors."""
+def _end(kind: str, text: str, origin: tuple[str, int] | None) -> NoReturn:
+    """End a test as pytest.skip, xfail or fail did on its processors, there."""
     __tracebackhide__ = True
-    VERDICTS.get(kind, pytest.fail)(text)
-    raise AssertionError
+    _raise(VERDICTS.get(kind, pytest.fail).Exception(text), origin)
+
+
+def _raise(error: BaseException, origin: tuple[str, int] | None) -> NoReturn:
+    """Raise what comes from another process, as if it were raised there: pytest names the last step of a traceback."""
+    __tracebackhide__ = True
+    error.with_traceback(None)
+    if origin is not None:
+        file, line = origin
+        step = compile("raise (\nerror)", file, "exec")  # columns of a statement of two lines are not marked
+        exec(step.replace(co_firstlineno=line), {"error": error})
+    raise error
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import settings, threads
 from .errors import UsageError
-from .failures import failure_of, from_the_program, outcome, without_outcome
+from .failures import failure_of, from_the_program, origin, outcome, without_outcome
 from .shipping import Line, Parcel, Received, Sender, connect, pickled
 
 if TYPE_CHECKING:
@@ -78,12 +78,14 @@ class Raised:
     own: it failed of itself, not since another did.
     expected: a test expects it (`raises_on`).
     text: of the exception, in a line.
+    origin: file and line that it comes from, where these are known.
     trace: how it came about: a pickled TracebackException, to be worded where the program's text is; or its text.
     """
 
     own: bool
     expected: bool
     text: str
+    origin: tuple[str, int] | None
     trace: bytes | str
 
 
@@ -290,7 +292,7 @@ def _raised(error: BaseException) -> Raised:
 
     worded = _traced(error)
     failure = failure_of(error, 0, "")
-    known = failure.primary, outcome(error).expected, failure.summary
+    known = failure.primary, outcome(error).expected, failure.summary, origin(error)
     try:
         return Raised(*known, cloudpickle.dumps(worded))
     except Exception:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from weakref import ref
 
 from . import agreement, process, settings, signals, simulation, threads
 from .errors import BSPError, UsageError
-from .failures import killed, speaker
+from .failures import failure_of, killed, speaker
 from .lazy import ready
 from .managed import managed
-from .transport import Arrival
+from .transport import FAIL, Arrival
 from .transport.medium import MPITransport
 from .transport.mpi import duplicate
 from .transport.revocation import RevokedError
@@ -267,6 +268,9 @@ class Session(ABC, Generic[Processor]):
         except BaseException as error:
             if not process.takes_part():
                 raise  # a child of a rank, which nobody expects anywhere
+            if isinstance(error, GeneratorExit) and sys.is_finalizing():
+                self._abandon()
+                raise
             if isinstance(error, KeyboardInterrupt) or killed(error):
                 if transport.p > 1:
                     end_interrupted(transport)
@@ -279,6 +283,13 @@ class Session(ABC, Generic[Processor]):
         finally:
             watch.end()
             self.left()
+
+    def _abandon(self) -> None:
+        """Python ends, and the block has not: others that wait for this processor learn of it, as far as that goes."""
+        error = UsageError(f"{self.operation}: Python has ended inside of its block")
+        self.transport.revoke(error)
+        with suppress(Exception):  # others do not come, or Python imports nothing any more
+            self.transport.exchange(FAIL, failure_of(error, -1, ""), {}, grace=grace_or_default())
 
     def _begin(self, watch: Watch) -> Processor:
         """Agree on the settings and the arguments, and take what processor 0 has decided."""

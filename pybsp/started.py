@@ -191,7 +191,7 @@ class Ranks(Public):
         failed = sorted((one for one in ended if one.error is not None), key=lambda one: not one.own)
         for first in failed:
             assert first.error is not None
-            raise _of_all(first.error, ended)
+            raise for_caller(first.error, ended)
         assert ledger is not None
         return Execution([one.result for one in ended], ledger)
 
@@ -340,7 +340,7 @@ def _hosts(operation: str, hosts: str | Sequence[str] | None) -> str:
     return found
 
 
-def _of_all(error: BaseException, ended: Sequence[Ended]) -> BaseException:
+def for_caller(error: BaseException, ended: Sequence[Ended]) -> BaseException:
     """What the caller is to raise of a rank's exception.
 
     One that has ended its processor alone is no good end, whatever status it asked for: as on virtual processors.

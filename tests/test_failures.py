@@ -566,6 +566,31 @@ def test_attach_ends_on_one_rank_while_others_sync(program: Program) -> None:
     failed_once(ended, "pybsp.errors.SyncError: the processors did not do the same")
 
 
+LEFT_OPEN = """
+    from mpi4py import MPI
+    def opened():
+        with pybsp.attach(MPI.COMM_WORLD) as bsp:
+            bsp.sync()
+            yield
+            bsp.sync()
+    left = opened()
+    next(left)
+"""
+
+
+def test_an_attached_machine_that_is_left_open_as_python_ends_prints_nothing(program: Program) -> None:
+    ended = ranks(2, program(LEFT_OPEN))
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+    failed_once(ranks(2, program(LEFT_OPEN + '    raise ValueError("boom")\n')), "ValueError: boom")
+
+
+def test_who_waits_for_a_rank_that_ended_with_its_attached_machine_open_learns_why(program: Program) -> None:
+    ended = ranks(2, program(LEFT_OPEN + "    if RANK == 0:\n        next(left)\n"), grace=GRACE)
+    assert ended.code != 0
+    assert "by pybsp.errors.UsageError: pybsp.attach: Python has ended inside of its block" in ended.err
+    assert "Exception ignored" not in ended.err
+
+
 def test_a_part_ends_on_one_processor_while_others_sync(program: Program) -> None:
     ended = ranks(
         3,

@@ -336,6 +336,84 @@ def test_a_traceback_is_of_the_test_alone_unless_all_of_it_is_asked_for(way: str
             assert line in text, line
 
 
+STOPPED = """
+import pytest
+
+@pytest.fixture
+def skips(request):
+    if request.config.getoption("verbose"):
+        pytest.skip("in a fixture")
+
+@pytest.mark.bsp(p=2)
+def test_skips(bsp):
+    if bsp.pid == 1:
+        pytest.skip("on one alone")  # line 12
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)  # line 15, that of the test
+@pytest.mark.skipif("bool(config.getoption('verbose'))", reason="by a mark")
+def test_is_not_for_all(bsp):
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)  # line 20
+def test_skips_with_a_fixture(bsp, skips):
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+def test_fails(bsp):
+    if bsp.pid == 1:
+        pytest.fail("failed by hand")  # line 27
+    bsp.sync()
+
+@pytest.mark.bsp(p=2)
+def test_is_interrupted(bsp):
+    if bsp.pid == 1:
+        raise KeyboardInterrupt  # line 33
+    bsp.sync()
+"""
+
+
+@pytest.mark.parametrize("way", ["virtual", "ranks", "mpiexec"])
+def test_what_ends_a_test_is_named_by_its_line(way: str, tmp_path: Path) -> None:
+    path = tmp_path / "test_bsp.py"
+    path.write_text(STOPPED)
+    if way == "mpiexec":  # where an interrupt ends the job, and one rank alone is verbose
+        program = "import os\nrank = os.environ.get('PMI_RANK', os.environ.get('OMPI_COMM_WORLD_RANK', '0'))\n"
+        program += "def pytest_configure(config):\n    config.option.verbose = int(rank)\n"
+        (tmp_path / "conftest.py").write_text(program)
+        ended = on_each_rank(path, "-k", "not interrupted")
+    else:
+        ended = [run([*(PYTEST if way == "virtual" else ON_RANKS), "-v", str(path)])]
+    for one in ended:
+        text = one.out
+        for line, reason in ((12, "on one alone"), (15, "by a mark"), (20, "in a fixture")):
+            assert re.search(rf"^SKIPPED \[1\] \S*test_bsp\.py:{line}: {reason}", text, re.MULTILINE), text
+    assert any(re.search(r"^\S*test_bsp\.py:27: Failed$", one.out, re.MULTILINE) for one in ended), ended
+    assert way == "mpiexec" or re.search(r"^\S*test_bsp\.py:33: KeyboardInterrupt$", ended[0].out, re.MULTILINE), ended
+
+
+EXITS = """
+import pytest, sys
+
+@pytest.mark.bsp(p=2)
+def test_exits(bsp):
+    if bsp.pid == 1:
+        sys.exit(0)
+    bsp.sync()
+"""
+
+
+@pytest.mark.parametrize("command", [PYTEST, ON_RANKS], ids=["virtual", "ranks"])
+def test_an_exit_of_one_processor_is_the_same_error_on_virtual_processors_and_on_ranks(
+    command: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "test_bsp.py"
+    path.write_text(EXITS)
+    ended = run([*command, str(path)], COLUMNS="300")
+    expected = r"^FAILED \S*::test_exits\[p2\] - pybsp\.errors\.ProcessorError: processor 1 called sys\.exit"
+    assert re.search(expected, ended.out, re.MULTILINE), ended.out
+
+
 def test_a_fixture_of_pytests_process_is_refused_on_ranks(tmp_path: Path) -> None:
     path = tmp_path / "test_bsp.py"
     path.write_text("import pytest\n@pytest.mark.bsp(p=2)\ndef test_x(bsp, tmp_path, capsys): pass\n")

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 import pybsp
 from pybsp import job, process, shipping, started
+from pybsp.mpiexec import launcher
 from pybsp.shipping import LARGE, Line, Rendezvous, Sender, connect, pickled
 
 from .launching import Program, ended_well, finish, python, run, start
@@ -778,6 +779,23 @@ def test_a_rank_that_dies_is_named_and_the_next_run_has_new_ones(capfd: pytest.C
                 ranks.run(main, victim)
             assert f"[{victim}] last words" in capfd.readouterr().out
         assert ranks.run(ring, 1).results == [2, 0, 1]
+
+
+@pytest.mark.whole
+def test_the_status_of_a_rank_that_ends_is_said_where_its_launcher_takes_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late = ["sh", "-c", '"$@"; status=$?; exec >&- 2>&-; sleep 0.5; exit $status', "sh"]
+    monkeypatch.setattr(job, "launcher", lambda *given: [*late, *launcher(*given)])
+
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.sync()
+        if bsp.pid == 1:
+            os._exit(3)
+        bsp.sync()
+
+    with pytest.raises(pybsp.ProcessorError, match=r"main ran; the launcher ended with the status 3"):
+        pybsp.start_ranks(main, n=2)
 
 
 @pytest.mark.whole

@@ -74,8 +74,10 @@ class StateEncoder:
     def tree(self, value: Any) -> Tree:
         """The tree of what is plain."""
         kind = type(value)
-        if value is None or kind is bool or kind is str:
+        if value is None or kind is bool:
             return value
+        if kind is str:
+            return value if _is_text(value) else {"": "str", "base64": _base64(value.encode("utf-8", "surrogatepass"))}
         if kind is int:  # others in hex: Python reads no decimal ones of thousands of digits
             return value if value.bit_length() <= _BITS else {"": "int", "hex": hex(value)}
         if kind is float:
@@ -117,7 +119,7 @@ class StateEncoder:
 
     def _bytes(self, value: bytes) -> Tree:
         if len(value) <= SHORT:
-            return {"": "bytes", "base64": base64.b64encode(value).decode()}
+            return {"": "bytes", "base64": _base64(value)}
         return {"": "bytes", "block": self.block(value)}
 
     def _list(self, value: Sequence[Any]) -> Tree:
@@ -127,7 +129,7 @@ class StateEncoder:
         return {"": "tuple", "items": self._list(value)}
 
     def _dict(self, value: Mapping[Any, Any]) -> Tree:
-        if all(type(key) is str and key for key in value):
+        if all(type(key) is str and key and _is_text(key) for key in value):
             return {key: self.tree(one) for key, one in value.items()}
         return {"": "dict", "items": [[self.tree(key), self.tree(one)] for key, one in value.items()]}
 
@@ -153,7 +155,7 @@ class StateEncoder:
     def _scalar(self, value: np.generic) -> Tree:
         if type(value) is not value.dtype.type or value.dtype.hasobject:
             raise _NotPlainError
-        return {"": "number", "dtype": _dtype_text(value.dtype), "base64": base64.b64encode(value.tobytes()).decode()}
+        return {"": "number", "dtype": _dtype_text(value.dtype), "base64": _base64(value.tobytes())}
 
     def _dtype(self, value: np.dtype[Any]) -> Tree:
         return {"": "dtype", "dtype": _dtype_text(value)}
@@ -248,6 +250,9 @@ class StateDecoder:
                 found[key] = self.value(one)
             return found
         return _DECODERS[kind](self, tree)
+
+    def _str(self, tree: Tree) -> str:
+        return base64.b64decode(tree["base64"]).decode("utf-8", "surrogatepass")
 
     def _int(self, tree: Tree) -> int:
         return int(tree["hex"], 16)
@@ -349,6 +354,7 @@ class StateDecoder:
 
 
 _DECODERS: Final[Mapping[str, Callable[[StateDecoder, Tree], Any]]] = {
+    "str": StateDecoder._str,
     "int": StateDecoder._int,
     "float": StateDecoder._float,
     "complex": StateDecoder._complex,
@@ -368,6 +374,21 @@ _DECODERS: Final[Mapping[str, Callable[[StateDecoder, Tree], Any]]] = {
     "same": StateDecoder._same,
     "pickle": StateDecoder._pickle,
 }
+
+
+def _is_text(value: str) -> bool:
+    """Whether UTF-8 has it: JSON makes one character of two halves of a pair that stand for themselves."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
 
 
 def _dtype_text(dtype: np.dtype[Any]) -> str:

@@ -36,15 +36,18 @@ def take(engine: SuperstepEngine, things: Registered, state: Any, computed: floa
 
     Raises:
         UsageError: the state cannot be pickled.
+        MemoryError: there is no room for its pickle.
     """
     arrays = [one.local for one in things if isinstance(one, Array)]
     encoder = StateEncoder({id(local): number for number, local in enumerate(arrays)})
     try:
         tree = {"state": encoder.state(state)}
+    except MemoryError:  # which says nothing of the state
+        raise
     except Exception as error:
         raise UsageError(
             f"bsp.checkpoint: argument state: expected something that can be pickled, got {type(state).__name__} "
-            f"({error}); save the data that it is made from instead"
+            f"({type(error).__name__}: {error}); save the data that it is made from instead"
         ) from error
     tree["inbox"] = _sections(encoder, engine.inbox.arrived)
     tree["registered"] = [_registered(encoder, one) for one in things]
