@@ -674,6 +674,8 @@ def test_an_error_that_a_program_catches_is_its_own_business() -> None:
         ({"schedule": "soonest"}, "argument schedule: expected 'latest', 'earliest', 'adversary', 'random', a pybsp"),
         ({"schedule": 7}, "argument schedule"),
         ({"schedule": np.arange(3)}, "argument schedule"),
+        ({"schedule": pybsp.logp.Schedule}, "gives a delay, got the class Schedule; make one: Schedule()"),
+        ({"schedule": type}, "gives a delay, got <class 'type'>"),
         ({"args": 5}, "argument args: expected a sequence of the program's arguments, got 5"),
         ({"args": np.array(3)}, "argument args: expected a sequence of the program's arguments, got array(3)"),
         ({"kwargs": [1]}, "argument kwargs: expected a mapping from names of arguments, or None, got [1]"),
