@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -82,8 +82,8 @@ def relation(operation: str, sources: ArrayLike, destinations: ArrayLike, p: int
         raise UsageError(f"{operation}: p must be a whole number of at least 1, got {p!r}")
     arrays = []
     for name, given in (("sources", sources), ("destinations", destinations)):
-        numbers = np.asarray(given)
-        if numbers.ndim != 1 or not (np.issubdtype(numbers.dtype, np.integer) or numbers.size == 0):
+        numbers = regular(operation, name, given)
+        if numbers.ndim != 1 or not (numbers.dtype.kind in "iu" or numbers.size == 0):
             raise UsageError(
                 f"{operation}: {name} must be integers of shape (m,), got {numbers.dtype} of shape {numbers.shape}"
             )
@@ -95,6 +95,16 @@ def relation(operation: str, sources: ArrayLike, destinations: ArrayLike, p: int
     if len(out) != len(into):
         raise UsageError(f"{operation}: expected as many destinations as sources, {len(out)}, got {len(into)}")
     return out, into
+
+
+def regular(operation: str, argument: str, given: ArrayLike) -> NDArray[Any]:
+    """An argument as an array; UsageError where its rows differ in length."""
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise UsageError(
+            f"{operation}: {argument}: expected an array, or lists of equal lengths, got {given!r:.60}"
+        ) from error
 
 
 def _sorted(keys: Ints, bound: int) -> tuple[Ints, Ints]:
