@@ -192,13 +192,14 @@ def test_ten_million_packets_in_seconds() -> None:
 @pytest.mark.parametrize(
     ("call", "error_text"),
     [
-        (lambda: Relation([0], [1], 0), "Relation: p must be a whole number of at least 1, got 0"),
+        (lambda: Relation([0], [1], 0), "Relation: p must be a whole number from 1 to 2147483647, got 0"),
         (lambda: Relation([0, 1], [1], 2), "Relation: expected as many destinations as sources, 2, got 1"),
         (lambda: Relation([0, 1], [1, 4], 4), "Relation: destinations: expected processors 0 to 3, got 4"),
         (lambda: Relation([-1], [0], 2), "Relation: sources: expected processors 0 to 1, got -1"),
         (lambda: Relation([0.0], [1], 2), "Relation: sources must be integers"),
         (lambda: Relation([[0]], [[1]], 2), "of shape \\(1, 1\\)"),
         (lambda: Relation([[0, 1], [1]], [0, 1], 2), "Relation: sources: expected an array, or lists of equal lengths"),
+        (lambda: Relation([0], [0], 2**70), "Relation: p must be a whole number from 1 to 2147483647, got 11805916"),
         (lambda: Relation.from_matrix([[0, 1]]), "from_matrix: packets: expected whole numbers of shape \\(p, p\\)"),
         (lambda: Relation.from_matrix([[0.5]]), "got float64 of shape \\(1, 1\\)"),
         (lambda: Relation.from_matrix([[0, -2], [1, 0]]), "packets: expected numbers from 0 to 2147483647, got -2"),
@@ -217,7 +218,7 @@ def test_ten_million_packets_in_seconds() -> None:
         ),
         (
             lambda: Relation.from_matrix(np.zeros((0, 0), np.int64)),
-            "p must be a whole number of at least 1, got 0",
+            "p must be a whole number from 1 to 2147483647, got 0",
         ),
         (lambda: Relation([0], [1], 2).superstep(-1), "words: expected a whole number of at least 0, got -1"),
         (lambda: Relation([0], [1], 2).superstep(1.5), "words: expected a whole number"),  # type: ignore[arg-type]
