@@ -263,14 +263,20 @@ def test_a_router_with_options_compares_by_value_and_can_be_pickled() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"d": 0}, "argument d: expected a whole number of at least 1, got 0"),
+        ({"d": 0}, "argument d: expected a whole number from 1 to 65536, got 0"),
+        ({"d": 2**63}, "argument d: expected a whole number from 1 to 65536, got 9223372036854775808"),
+        ({"L": 2**63}, "argument L: expected a whole number from 1 to 65536, got 9223372036854775808"),
+        (
+            {"packet": 2**70},
+            "argument packet: expected a whole number from 16 to 1099511627776, got 1180591620717411303424",
+        ),
         ({"d": 7}, "argument d: expected at least R = 8, got 7"),
         ({"R": 6}, "argument R: expected a power of two greater than 4, got 6"),
-        ({"L": 1.5}, "argument L: expected a whole number of at least 1, got 1.5"),
-        ({"Z": 0}, "argument Z: expected a whole number of at least 1, got 0"),
-        ({"Y": 0}, "argument Y: expected a whole number of at least 1, got 0"),
+        ({"L": 1.5}, "argument L: expected a whole number from 1 to 65536, got 1.5"),
+        ({"Z": 0}, "argument Z: expected a whole number from 1 to 65536, got 0"),
+        ({"Y": 0}, "argument Y: expected a whole number from 1 to 65536, got 0"),
         ({"seed": -1}, "argument seed: expected a whole number of at least 0, got -1"),
-        ({"packet": 8}, "argument packet: expected a whole number of at least 16, got 8"),
+        ({"packet": 8}, "argument packet: expected a whole number from 16 to 1099511627776, got 8"),
         ({"stream": None}, "argument stream: expected a whole number of at least 0, got None"),
     ],
 )
