@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ...convert import whole
 from ...errors import UsageError
 from ...machine import BSPMachine, EBSPMachine
 from ...transport.memory import ALIGN as CELL
@@ -88,12 +89,16 @@ def multibutterfly_router(
         "seed": (seed, 0, math.inf),
         "stream": (stream, 0, math.inf),
     }
+    numbers = {}
     for name, (value, least, most) in ranges.items():
-        if type(value) is not int or not least <= value <= most:
+        number = whole(value)
+        if number is None or not least <= number <= most:
             fits = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
             raise refuse(name, f"a whole number {fits}", value)
-    if type(R) is not int or R <= 4 or R & (R - 1):
+        numbers[name] = number
+    selected = whole(R)
+    if selected is None or selected <= 4 or selected & (selected - 1):
         raise refuse("R", "a power of two greater than 4", R)
-    if d < R:
-        raise refuse("d", f"at least R = {R}", d)
-    return MultibutterflyRouting(d, R, L, Z, Y, seed, packet, stream)
+    if numbers["d"] < selected:
+        raise refuse("d", f"at least R = {selected}", d)
+    return MultibutterflyRouting(R=selected, **numbers)

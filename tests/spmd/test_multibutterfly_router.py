@@ -260,6 +260,14 @@ def test_a_router_with_options_compares_by_value_and_can_be_pickled() -> None:
     assert [made.rows(p) for p in (1, 2, 3, 5, 8)] == [64, 128, 256, 512, 512]
 
 
+def test_options_are_whole_numbers_of_any_kind() -> None:
+    given = {"d": 20, "R": 16, "L": 64, "Z": 3, "Y": 4, "seed": 5, "packet": 64, "stream": 0}
+    numbers: dict[str, Any] = {name: np.int64(number) for name, number in given.items()}
+    made = multibutterfly_router(**numbers)
+    assert made == multibutterfly_router(**given)
+    assert all(type(getattr(made, name)) is int for name in given)
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
