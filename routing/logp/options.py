@@ -92,18 +92,18 @@ def logp_router(
     def refuse(argument: str, expected: str, got: Any) -> UsageError:
         return UsageError(f"pybsp.routing.logp_router: argument {argument}: expected {expected}, got {got!r}")
 
-    if algorithm not in ALGORITHMS:
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise refuse("algorithm", f"one of {', '.join(ALGORITHMS)}", algorithm)
     if machine is not None and not isinstance(machine, LogPMachine):
         raise refuse("machine", "a pybsp.LogPMachine", machine)
-    if schedule not in SCHEDULES:
+    if not isinstance(schedule, str) or schedule not in SCHEDULES:
         raise refuse("schedule", f"one of {', '.join(SCHEDULES)}", schedule)
     begin, size = whole(seed), whole(packet)
     if begin is None:
         raise refuse("seed", "a whole number", seed)
     if size is None or size < 1:
         raise refuse("packet", "a whole number of bytes of at least 1", packet)
-    if capacity not in CAPACITIES:
+    if not isinstance(capacity, str | None) or capacity not in CAPACITIES:
         raise refuse("capacity", '"global", "window", "per-pair" or None', capacity)
     more: Any = float(beta) if isinstance(beta, (np.integer, np.floating)) else beta
     if more is not None and not (type(more) in (int, float) and 0 < more < BETA_END):

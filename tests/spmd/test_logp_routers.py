@@ -30,6 +30,7 @@ ALGORITHMS = ("sorted", "offline", "random")
 SCHEDULES = ("latest", "earliest", "adversary", "random")
 # Capacity 1, 2, 3 and 8; o = 0, o = G.
 MACHINES = [pybsp.LogPMachine(1, L, o, G, step=1e-6) for L, o, G in ((4, 1, 4), (8, 4, 4), (9, 1, 4), (16, 0, 2))]
+PAIR = np.array([1, 2])  # which is no name
 ROUTER = st.builds(
     logp_router,
     st.sampled_from(ALGORITHMS),
@@ -366,6 +367,9 @@ def test_options_are_numbers_of_any_kind() -> None:
         ({"seed": 1.5}, "argument seed: expected a whole number, got 1.5"),
         ({"packet": 0}, "argument packet: expected a whole number of bytes of at least 1, got 0"),
         ({"capacity": "all"}, 'argument capacity: expected "global", "window", "per-pair" or None, got \'all\''),
+        ({"algorithm": PAIR}, f"argument algorithm: expected one of sorted, offline, random, got {PAIR!r}"),
+        ({"schedule": PAIR}, f"argument schedule: expected one of latest, earliest, random, adversary, got {PAIR!r}"),
+        ({"capacity": PAIR}, f'argument capacity: expected "global", "window", "per-pair" or None, got {PAIR!r}'),
         ({"packet": True}, "argument packet: expected a whole number of bytes of at least 1, got True"),
         ({"beta": -1.0}, "argument beta: expected a number above 0 and below 1e+100, or None, got -1.0"),
         ({"beta": 1e100}, "argument beta: expected a number above 0 and below 1e+100, or None, got 1e+100"),
