@@ -1,8 +1,9 @@
-"""Arguments, checked: values as arrays of a given dtype, by the casting that queues and puts allow; and programs."""
+"""Arguments, checked: values as arrays of a dtype, by the casting that queues and puts allow; numbers; programs."""
 
 from __future__ import annotations
 
 import inspect
+import operator
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,16 @@ def as_array(values: Any, dtype: np.dtype[Any], operation: str) -> NDArray[Any]:
             f"{operation}: argument values: expected {dtype} or what casts to it (same_kind), got {what(values)} "
             f"({error}); convert with .astype, or use that dtype from the start"
         ) from None
+
+
+def whole(value: Any) -> int | None:
+    """A Python int of any type of whole numbers, numpy's included; None of all else. True is no number."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def what(thing: Any) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..compiled import kernels
 from ..errors import UsageError
+from ..process import MOST_PROCESSORS
 
 Ints = NDArray[np.int64]
 
@@ -78,12 +79,12 @@ def decompose(sources: ArrayLike, destinations: ArrayLike, p: int) -> Ints:
 
 def relation(operation: str, sources: ArrayLike, destinations: ArrayLike, p: int) -> tuple[Ints, Ints]:
     """These as arrays of equal length; UsageError as `decompose` has it."""
-    if not isinstance(p, (int, np.integer)) or isinstance(p, bool) or p < 1:
-        raise UsageError(f"{operation}: p must be a whole number of at least 1, got {p!r}")
+    if not isinstance(p, (int, np.integer)) or isinstance(p, bool) or not 1 <= p <= MOST_PROCESSORS:
+        raise UsageError(f"{operation}: p must be a whole number from 1 to {MOST_PROCESSORS}, got {p!r}")
     arrays = []
     for name, given in (("sources", sources), ("destinations", destinations)):
-        numbers = np.asarray(given)
-        if numbers.ndim != 1 or not (np.issubdtype(numbers.dtype, np.integer) or numbers.size == 0):
+        numbers = regular(operation, name, given)
+        if numbers.ndim != 1 or not (numbers.dtype.kind in "iu" or numbers.size == 0):
             raise UsageError(
                 f"{operation}: {name} must be integers of shape (m,), got {numbers.dtype} of shape {numbers.shape}"
             )
@@ -95,6 +96,16 @@ def relation(operation: str, sources: ArrayLike, destinations: ArrayLike, p: int
     if len(out) != len(into):
         raise UsageError(f"{operation}: expected as many destinations as sources, {len(out)}, got {len(into)}")
     return out, into
+
+
+def regular(operation: str, argument: str, given: ArrayLike) -> NDArray[Any]:
+    """An argument as an array; UsageError where its rows differ in length."""
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise UsageError(
+            f"{operation}: {argument}: expected an array, or lists of equal lengths, got {given!r:.60}"
+        ) from error
 
 
 def _sorted(keys: Ints, bound: int) -> tuple[Ints, Ints]:

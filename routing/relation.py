@@ -14,6 +14,8 @@ from . import decomposition
 
 Ints = NDArray[np.int64]
 
+MOST = 2**31 - 1  # packets from one processor to another
+
 
 class Relation:
     """A bag of packets, each from one of p processors to one.
@@ -58,7 +60,7 @@ class Relation:
         """The relation with packets[i, j] packets from i to j, in the order of sources, then destinations.
 
         Args:
-            packets: whole numbers of at least 0, shape (p, p), p at least 1.
+            packets: whole numbers from 0 to 2^31 - 1, shape (p, p), p at least 1.
 
         Raises:
             UsageError: another shape, or other numbers.
@@ -69,16 +71,19 @@ class Relation:
             >>> relation.sources.tolist(), relation.destinations.tolist()
             ([0, 0, 1], [1, 1, 0])
         """
-        matrix = np.asarray(packets)
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.issubdtype(matrix.dtype, np.integer):
+        matrix = decomposition.regular("Relation.from_matrix", "packets", packets)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.dtype.kind not in "iu":
             raise UsageError(
                 "Relation.from_matrix: packets: expected whole numbers of shape (p, p), "
                 f"got {matrix.dtype} of shape {matrix.shape}"
             )
-        if (matrix < 0).any():
-            raise UsageError(f"Relation.from_matrix: packets: expected numbers of at least 0, got {matrix.min()}")
+        wrong = (matrix < 0) | (matrix > MOST)
+        if wrong.any():
+            raise UsageError(
+                f"Relation.from_matrix: packets: expected numbers from 0 to {MOST}, got {matrix[wrong][0]}"
+            )
         sources, destinations = np.nonzero(matrix)
-        copies = matrix[sources, destinations]
+        copies = matrix[sources, destinations].astype(np.int64)
         return cls(np.repeat(sources, copies), np.repeat(destinations, copies), len(matrix))
 
     def __len__(self) -> int:

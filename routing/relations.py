@@ -107,7 +107,8 @@ def hot_spot(p: int, h: int, share: float = 0.1, spot: int = 0, seed: Seed = 0) 
         [0, 0, 0, 80, 0, 0, 0, 0]
     """
     sources = _rounds("hot_spot", p, h)
-    if not isinstance(share, (int, float, np.number)) or not 0 <= share <= 1:
+    number = isinstance(share, (int, float, np.integer, np.floating)) and not isinstance(share, bool)
+    if not number or not 0 <= share <= 1:
         raise UsageError(f"hot_spot: share: expected a number from 0 to 1, got {share!r}")
     _whole("hot_spot", "spot", spot, 0, p - 1)
     rng = generator("hot_spot", seed)

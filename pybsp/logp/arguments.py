@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
+from ..convert import whole as whole
 from ..errors import UsageError
 
 CAPACITIES = ("global", "window", "per-pair", None)  # how MPI ranks respect the capacity: see ranks.py
 MOST_STEPS = (1 << 63) - 1
 SCHEDULES = ("latest", "earliest", "random", "adversary")  # all that have names: see schedule.py
-
-
-def whole(value: Any) -> int | None:
-    """A Python int of any type of whole numbers, numpy's included; None of all else. True is no number."""
-    if isinstance(value, bool):
-        return None
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
 
 
 def destination(dest: Any, p: int, pid: int) -> int:

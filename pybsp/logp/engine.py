@@ -23,7 +23,7 @@ from ..failures import note_place
 from ..machine import LogPMachine
 from . import wording
 from .arguments import MOST_STEPS, destination, whole, whole_steps
-from .payload import copied
+from .payload import arriving, read
 from .processor import Message
 from .schedule import Schedule
 from .task import ProgramTask
@@ -173,13 +173,13 @@ class SimulatedProcessor:
             self._refuse("proc.send")
         if type(dest) is not int or not 0 <= dest < self.p or dest == self.pid:
             dest = destination(dest, self.p, self.pid)
-        payload = copied(payload)
+        arrives = arriving(payload)
         count = words(payload) if self._sized else 1
         engine, at = self._engine, self._clock + self._o
         if at < self._next_submission:
             at = self._next_submission
         self._busy += self._o
-        engine.at(at).submissions.append((self.pid, self, dest, payload, count))
+        engine.at(at).submissions.append((self.pid, self, dest, arrives, count))
         self._accepted(at, engine.give_way(), count)
 
     def _accepted(self, at: int, accepted: int, count: int) -> None:
@@ -244,7 +244,7 @@ class SimulatedProcessor:
         self._clock = begin + self._o
         self._busy += self._o
         engine.acquisition[number] = self._clock
-        return Message(source, payload)
+        return Message(source, read(payload))
 
     def _next_begin(self, number: int) -> int:
         """When the port can have taken in that message, after the one before it."""

@@ -26,7 +26,7 @@ import greenlet
 from ..machine import LogPMachine
 from .arguments import destination
 from .differences import difference
-from .payload import copied
+from .payload import arriving, copied, read
 from .processor import Message
 from .task import ProgramTask
 from .timeless import Name, Order, TimelessExecution, TimelessProcessor
@@ -54,7 +54,7 @@ class _LocalProcessor(TimelessProcessor):
 
     def send(self, dest: int, payload: Any) -> None:
         self._require_own("proc.send")
-        send = _Send(destination(dest, self.p, self.pid), copied(payload), self._acquired)
+        send = _Send(destination(dest, self.p, self.pid), arriving(payload), self._acquired)
         if self._sent == len(self._sends) or difference(self._sends[self._sent], send, "") is not None:
             self._give_up()
         self._sent += 1
@@ -65,7 +65,7 @@ class _LocalProcessor(TimelessProcessor):
             self._give_up()
         name, payload = self._given[self._acquired]
         self._acquired += 1
-        return Message(name[0], copied(payload))
+        return Message(name[0], copied(read(payload)))
 
     def run(self, body: Callable[[Any], Any]) -> tuple[bool, Any]:
         """Whether it has done what it did before; and its result, or what it raised."""

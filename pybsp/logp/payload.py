@@ -17,9 +17,35 @@ _PICKLED = frozenset({tuple, list, dict, set, frozenset})
 _pool = BufferPool()
 
 
+class Unreadable:
+    """What arrives of an object whose pickle cannot be read."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
 def copied(payload: Any) -> Any:
     """The payload as it arrives on ranks, too: what cannot change is itself, an array a read-only copy, other objects
     pickled.
+
+    Raises:
+        UsageError: it cannot be pickled.
+        what reading its pickle raised.
+    """
+    return read(arriving(payload))
+
+
+def read(arrived: Any) -> Any:
+    """What its receiver has of a payload; the error is the receiver's, as on ranks, and not the sender's."""
+    if type(arrived) is Unreadable:
+        raise arrived.error
+    return arrived
+
+
+def arriving(payload: Any) -> Any:
+    """`copied`, or an Unreadable.
 
     Raises:
         UsageError: it cannot be pickled.
@@ -37,11 +63,17 @@ def copied(payload: Any) -> Any:
         except Exception:  # reported as every other below
             pass
         else:
-            return pickle.loads(data, buffers=[buffer.raw().tobytes() for buffer in buffers])
+            try:
+                return pickle.loads(data, buffers=[buffer.raw().tobytes() for buffer in buffers])
+            except Exception as error:
+                return Unreadable(error)
     mail = Mail(_pool, "proc.send")
     mail.send(0, payload, None)
     parcels, _ = mail.pack()
-    return Inbox([(0, parcels[0][MAIL])])[0].payload
+    try:
+        return Inbox([(0, parcels[0][MAIL])])[0].payload
+    except Exception as error:
+        return Unreadable(error)
 
 
 def _is_immutable(payload: Any) -> bool:

@@ -279,11 +279,14 @@ def schedule_of(schedule: str | Schedule | Callable[[int, int, int], int], seed:
         return of_seed(number)
     if isinstance(schedule, str) and schedule in _NAMED:
         return _NAMED[schedule]()
-    if callable(schedule):
+    if callable(schedule) and not isinstance(schedule, type):  # a class makes objects, and no delays
         return Delays(schedule)
+    got = repr(schedule)
+    if isinstance(schedule, type) and issubclass(schedule, Schedule):
+        got = f"the class {schedule.__name__}; make one: {schedule.__name__}()"
     raise UsageError(
         f"{operation}: argument schedule: expected {', '.join(map(repr, _NAMED))}, 'random', a pybsp.logp.Schedule or "
-        f"a function of (source, dest, accepted) that gives a delay, got {schedule!r}"
+        f"a function of (source, dest, accepted) that gives a delay, got {got}"
     )
 
 

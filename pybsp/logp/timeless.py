@@ -10,7 +10,7 @@ import greenlet
 from ..errors import DeadlockError, UnreceivedError, UsageError
 from ..machine import LogPMachine
 from .arguments import destination, whole_steps
-from .payload import copied
+from .payload import arriving, copied, read
 from .processor import Message
 from .task import ProgramTask
 
@@ -82,7 +82,7 @@ class _TimelessProcessor(TimelessProcessor):
     def send(self, dest: int, payload: Any) -> None:
         self._require_own("proc.send")
         dest = destination(dest, self.p, self.pid)
-        message = Sent((self.pid, self._sent), copied(payload), list(self._after))
+        message = Sent((self.pid, self._sent), arriving(payload), list(self._after))
         self._sent += 1
         self._execution.sent[dest].append(message)
         self._execution.there[dest][message.name] = message
@@ -96,7 +96,7 @@ class _TimelessProcessor(TimelessProcessor):
         self._after[self.pid] += 1
         self._execution.acquired(self.pid, message.name, self._after)
         # A copy, as what was sent is of use afterwards: who receives it may change it.
-        return Message(message.name[0], copied(message.payload))
+        return Message(message.name[0], copied(read(message.payload)))
 
     def _look_at_time(self) -> NoReturn:
         self._execution.give_up()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ...convert import whole
 from ...errors import UsageError
 from ...machine import BSPMachine, EBSPMachine
 from ...transport.memory import ALIGN as CELL
@@ -73,8 +74,9 @@ def _options(name: str, packet: int, seed: int) -> Forwarding:
         function = name.replace("-", "_")
         return UsageError(f"pybsp.routing.{function}_router: argument {argument}: expected {expected}, got {got!r}")
 
-    if type(packet) is not int or not CELL <= packet <= LARGEST:
+    size, begin = whole(packet), whole(seed)
+    if size is None or not CELL <= size <= LARGEST:
         raise refuse("packet", f"a whole number of bytes from {CELL} to {LARGEST}", packet)
-    if type(seed) is not int:
-        raise refuse("seed", "an int", seed)
-    return Forwarding(name, packet, seed)
+    if begin is None:
+        raise refuse("seed", "a whole number", seed)
+    return Forwarding(name, size, begin)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from ...convert import whole
 from ...errors import UsageError
 from ...logp.arguments import CAPACITIES, SCHEDULES
 from ...machine import BSPMachine, EBSPMachine, LogPMachine
 
 ALGORITHMS = ("sorted", "offline", "random")
+BETA_END = 1e100  # costs by larger ones may be beyond all floats
 
 
 @dataclass(frozen=True)
@@ -89,18 +92,20 @@ def logp_router(
     def refuse(argument: str, expected: str, got: Any) -> UsageError:
         return UsageError(f"pybsp.routing.logp_router: argument {argument}: expected {expected}, got {got!r}")
 
-    if algorithm not in ALGORITHMS:
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise refuse("algorithm", f"one of {', '.join(ALGORITHMS)}", algorithm)
     if machine is not None and not isinstance(machine, LogPMachine):
         raise refuse("machine", "a pybsp.LogPMachine", machine)
-    if schedule not in SCHEDULES:
+    if not isinstance(schedule, str) or schedule not in SCHEDULES:
         raise refuse("schedule", f"one of {', '.join(SCHEDULES)}", schedule)
-    if type(seed) is not int:
-        raise refuse("seed", "an int", seed)
-    if type(packet) is not int or packet < 1:
+    begin, size = whole(seed), whole(packet)
+    if begin is None:
+        raise refuse("seed", "a whole number", seed)
+    if size is None or size < 1:
         raise refuse("packet", "a whole number of bytes of at least 1", packet)
-    if capacity not in CAPACITIES:
+    if not isinstance(capacity, str | None) or capacity not in CAPACITIES:
         raise refuse("capacity", '"global", "window", "per-pair" or None', capacity)
-    if beta is not None and not (type(beta) in (int, float) and 0 < beta < math.inf):
-        raise refuse("beta", "a number above 0, or None", beta)
-    return LogPRouting(algorithm, machine, schedule, seed, packet, capacity, beta)
+    more: Any = float(beta) if isinstance(beta, (np.integer, np.floating)) else beta
+    if more is not None and not (type(more) in (int, float) and 0 < more < BETA_END):
+        raise refuse("beta", f"a number above 0 and below {BETA_END:g}, or None", beta)
+    return LogPRouting(algorithm, machine, schedule, begin, size, capacity, more)

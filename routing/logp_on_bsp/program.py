@@ -88,6 +88,8 @@ def _logp_on_bsp(
         raise UsageError(f"{operation}: argument machine: expected a pybsp.LogPMachine, got {type(machine).__name__}")
     if stalls is not None and type(stalls) is not bool:
         raise UsageError(f"{operation}: argument stalls: expected None, False or True, got {stalls!r}")
+    if type(trace) is not bool:
+        raise UsageError(f"{operation}: argument trace: expected True or False, got {trace!r}")
 
     def main(bsp: BSP, *args: Any, **kwargs: Any) -> Any:
         if bsp.pending:

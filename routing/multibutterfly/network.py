@@ -51,7 +51,7 @@ class Multibutterfly:
 
     def __init__(self, N: int, d: int, seed: int = 0) -> None:
         if isinstance(N, bool) or not isinstance(N, (int, np.integer)):
-            raise RoutingError(f"Multibutterfly: N must be a power of two, got {N!r}; 1024 would fit")
+            raise RoutingError(f"Multibutterfly: N must be a whole number, a power of two, got {N!r}")
         if N < 1 or N & (N - 1):
             below = 1 << max(N, 1).bit_length() - 1
             raise RoutingError(f"Multibutterfly: N must be a power of two, got {N}; {below} and {2 * below} would fit")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
+from ...convert import whole
 from ...errors import UsageError
 from ...machine import BSPMachine, EBSPMachine
 from ...transport.memory import ALIGN as CELL
+from ..forwarding.options import LARGEST
 from .parameters import Parameters
+
+MOST = 1 << 16  # edges, rows and repetitions: more would fill memory, or take for ever
 
 
 @dataclass(frozen=True)
@@ -52,10 +57,11 @@ def multibutterfly_router(
     """A value of `router=` for `pybsp.run`, `simulate` and `attach`: supersteps over a multibutterfly.
 
     Args:
-        d, R, Z, Y: of the network and its protocol, see `protocol.py`.
-        L: rows of which one is a processor's: N is the smallest power of two of at least L*p.
+        d, R, Z, Y: of the network and its protocol, see `protocol.py`; at most 2^16.
+        L: rows of which one is a processor's: N is the smallest power of two of at least L*p; at most 2^16.
         seed: of the network.
-        packet: bytes of a packet, a message of the h-relation, at most: at least 16, of which whole multiples are used.
+        packet: bytes of a packet, a message of the h-relation, at most: 16 to 2^40, of which whole multiples of 16 are
+            used.
         stream: packets of more bytes than this first select their paths; then their data follows.
 
     Raises:
@@ -74,12 +80,25 @@ def multibutterfly_router(
     def refuse(argument: str, expected: str, got: Any) -> UsageError:
         return UsageError(f"pybsp.routing.multibutterfly_router: argument {argument}: expected {expected}, got {got!r}")
 
-    counts = {"d": (d, 1), "L": (L, 1), "Z": (Z, 1), "Y": (Y, 1), "packet": (packet, CELL)}
-    for name, (number, least) in {**counts, "seed": (seed, 0), "stream": (stream, 0)}.items():
-        if type(number) is not int or number < least:
-            raise refuse(name, f"a whole number of at least {least}", number)
-    if type(R) is not int or R <= 4 or R & (R - 1):
+    ranges = {
+        "d": (d, 1, MOST),
+        "L": (L, 1, MOST),
+        "Z": (Z, 1, MOST),
+        "Y": (Y, 1, MOST),
+        "packet": (packet, CELL, LARGEST),
+        "seed": (seed, 0, math.inf),
+        "stream": (stream, 0, math.inf),
+    }
+    numbers = {}
+    for name, (value, least, most) in ranges.items():
+        number = whole(value)
+        if number is None or not least <= number <= most:
+            fits = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
+            raise refuse(name, f"a whole number {fits}", value)
+        numbers[name] = number
+    selected = whole(R)
+    if selected is None or selected <= 4 or selected & (selected - 1):
         raise refuse("R", "a power of two greater than 4", R)
-    if d < R:
-        raise refuse("d", f"at least R = {R}", d)
-    return MultibutterflyRouting(d, R, L, Z, Y, seed, packet, stream)
+    if numbers["d"] < selected:
+        raise refuse("d", f"at least R = {selected}", d)
+    return MultibutterflyRouting(R=selected, **numbers)

@@ -17,10 +17,10 @@ def fit(name: str, p: int, rule: str, size: Callable[[int], int], first: int = 0
         size: processors for n, growing with it; `first`: the least n.
 
     Raises:
-        RoutingError: there is none; the text names the nearest p below and above that would fit.
+        RoutingError: there is none; of a whole number the text names the nearest p below and above that would fit.
     """
     if isinstance(p, bool) or not isinstance(p, (int, np.integer)):
-        raise RoutingError(f"{name}: p must be a whole number, {rule}, got {p!r}; {size(first)} would fit")
+        raise RoutingError(f"{name}: p must be a whole number, {rule}, got {p!r}")
     n = first
     while size(n) < p:
         n += 1

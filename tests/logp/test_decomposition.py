@@ -106,7 +106,9 @@ def test_a_million_messages_in_seconds() -> None:
 @pytest.mark.parametrize(
     ("call", "error_text"),
     [
-        (lambda: decompose([0], [1], 0), "p must be a whole number of at least 1, got 0"),
+        (lambda: decompose([0], [1], 0), "p must be a whole number from 1 to 2147483647, got 0"),
+        (lambda: decompose([0], [1], 2**40), "p must be a whole number from 1 to 2147483647, got 1099511627776"),
+        (lambda: decompose([0], [1], 2**70), "p must be a whole number from 1 to 2147483647, got 118059"),
         (lambda: decompose([0], [1], True), "p must be a whole number"),
         (lambda: decompose([0, 1], [1], 2), "expected as many destinations as sources, 2, got 1"),
         (lambda: decompose([0, 2], [1, 1], 2), "sources: expected processors 0 to 1, got 2"),

@@ -534,6 +534,9 @@ def test_wrong_use() -> None:
     for wrong in ("yes", 1, 0, 1.0):
         with pytest.raises(pybsp.UsageError, match=f"argument stalls: expected None, False or True, got {wrong!r}"):
             logp_on_bsp(parameters, stalls=wrong)  # type: ignore[arg-type]
+    for trace in ("no", 1, None, np.arange(2)):
+        with pytest.raises(pybsp.UsageError, match="argument trace: expected True or False, got "):
+            logp_on_bsp(parameters, trace=trace)  # type: ignore[arg-type]
     with pytest.raises(pybsp.UsageError, match=r"max\{2, o\} <= G <= L does not hold"):
         pybsp.simulate(logp_on_bsp(parameters, LogPMachine(2, 3, 1, 4)), p=2)
 

@@ -14,7 +14,7 @@ import pytest
 import pybsp
 from pybsp import LogPMachine
 from pybsp.errors import DeadlockError, ProcessorError, UnreceivedError, UsageError
-from pybsp.logp import Goal, Message, Processor, Simulation, simulate
+from pybsp.logp import Goal, Message, Processor, Simulation, check, simulate
 from pybsp.logp.engine import Engine, SimulatedProcessor
 from pybsp.logp.operations import RECV, SEND, Operation
 from pybsp.logp.schedule import NAMES, Schedule
@@ -674,6 +674,8 @@ def test_an_error_that_a_program_catches_is_its_own_business() -> None:
         ({"schedule": "soonest"}, "argument schedule: expected 'latest', 'earliest', 'adversary', 'random', a pybsp"),
         ({"schedule": 7}, "argument schedule"),
         ({"schedule": np.arange(3)}, "argument schedule"),
+        ({"schedule": pybsp.logp.Schedule}, "gives a delay, got the class Schedule; make one: Schedule()"),
+        ({"schedule": type}, "gives a delay, got <class 'type'>"),
         ({"args": 5}, "argument args: expected a sequence of the program's arguments, got 5"),
         ({"args": np.array(3)}, "argument args: expected a sequence of the program's arguments, got array(3)"),
         ({"kwargs": [1]}, "argument kwargs: expected a mapping from names of arguments, or None, got [1]"),
@@ -971,6 +973,35 @@ def test_payloads_are_copied_at_the_call_and_arrays_are_read_only() -> None:
         return third
 
     assert simulate(program, machine=LogPMachine(2, L=8, o=1, G=8)).results[1] == [0, 1]
+
+
+class Unreadable:
+    """Can be sent, and not be read where it arrives."""
+
+    def __reduce__(self) -> Any:
+        return int, ("three",)
+
+
+@pytest.mark.parametrize("payload", [Unreadable(), [Unreadable()], (1, Unreadable()), np.array([Unreadable()])])
+def test_what_cannot_be_read_is_an_error_of_its_receiver(payload: Any) -> None:
+    def program(proc: Processor) -> Any:
+        if proc.pid == 0:
+            proc.send(1, payload)
+        else:
+            with pytest.raises(ValueError, match="invalid literal for int"):
+                proc.recv()
+        return proc.time
+
+    assert simulate(program, machine=LogPMachine(2, L=8, o=1, G=4)).results == [1, 10]
+
+    def without_time(proc: Processor) -> None:
+        if proc.pid == 0:
+            proc.send(1, payload)
+        else:
+            with pytest.raises(ValueError, match="invalid literal for int"):
+                proc.recv()
+
+    assert check(without_time, 2).ok
 
 
 def test_what_two_processors_receive_is_not_shared() -> None:

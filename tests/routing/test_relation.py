@@ -116,7 +116,8 @@ def test_a_matrix_of_packets_and_back(case: tuple[int, Packets]) -> None:
 
 def test_a_matrix_of_any_whole_numbers() -> None:
     assert pairs(Relation.from_matrix([[0, 2], [1, 0]])) == [(0, 1), (0, 1), (1, 0)]
-    assert Relation.from_matrix(np.full((3, 3), 2, np.uint8)).M == 18
+    for kind in "bBhHiIlLqQ":
+        assert Relation.from_matrix(np.full((3, 3), 2, kind)).M == 18
     assert Relation.from_matrix([[0]]).M == 0
 
 
@@ -191,16 +192,34 @@ def test_ten_million_packets_in_seconds() -> None:
 @pytest.mark.parametrize(
     ("call", "error_text"),
     [
-        (lambda: Relation([0], [1], 0), "Relation: p must be a whole number of at least 1, got 0"),
+        (lambda: Relation([0], [1], 0), "Relation: p must be a whole number from 1 to 2147483647, got 0"),
         (lambda: Relation([0, 1], [1], 2), "Relation: expected as many destinations as sources, 2, got 1"),
         (lambda: Relation([0, 1], [1, 4], 4), "Relation: destinations: expected processors 0 to 3, got 4"),
         (lambda: Relation([-1], [0], 2), "Relation: sources: expected processors 0 to 1, got -1"),
         (lambda: Relation([0.0], [1], 2), "Relation: sources must be integers"),
         (lambda: Relation([[0]], [[1]], 2), "of shape \\(1, 1\\)"),
+        (lambda: Relation([[0, 1], [1]], [0, 1], 2), "Relation: sources: expected an array, or lists of equal lengths"),
+        (lambda: Relation([0], [0], 2**70), "Relation: p must be a whole number from 1 to 2147483647, got 11805916"),
         (lambda: Relation.from_matrix([[0, 1]]), "from_matrix: packets: expected whole numbers of shape \\(p, p\\)"),
         (lambda: Relation.from_matrix([[0.5]]), "got float64 of shape \\(1, 1\\)"),
-        (lambda: Relation.from_matrix([[0, -2], [1, 0]]), "packets: expected numbers of at least 0, got -2"),
-        (lambda: Relation.from_matrix(np.zeros((0, 0), np.int64)), "p must be a whole number of at least 1, got 0"),
+        (lambda: Relation.from_matrix([[0, -2], [1, 0]]), "packets: expected numbers from 0 to 2147483647, got -2"),
+        (
+            lambda: Relation.from_matrix([[0, 2**40], [1, 0]]),
+            "packets: expected numbers from 0 to .*, got 1099511627776",
+        ),
+        (
+            lambda: Relation.from_matrix(np.full((1, 1), 2**63, np.uint64)),
+            "packets: expected numbers from 0 to 2147483",
+        ),
+        (lambda: Relation.from_matrix(np.zeros((1, 1), "m8[s]")), r"whole numbers of shape \(p, p\), got timedelta64"),
+        (
+            lambda: Relation.from_matrix([[1, 2], [3]]),
+            r"packets: expected an array, or lists of equal lengths, got \[\[1",
+        ),
+        (
+            lambda: Relation.from_matrix(np.zeros((0, 0), np.int64)),
+            "p must be a whole number from 1 to 2147483647, got 0",
+        ),
         (lambda: Relation([0], [1], 2).superstep(-1), "words: expected a whole number of at least 0, got -1"),
         (lambda: Relation([0], [1], 2).superstep(1.5), "words: expected a whole number"),  # type: ignore[arg-type]
     ],

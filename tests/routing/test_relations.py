@@ -161,6 +161,8 @@ def test_the_same_seed_the_same_relation(name: str) -> None:
         (lambda: relations.uniform_destinations(True, 1), "uniform_destinations: p: expected a whole number"),
         (lambda: relations.hot_spot(4, 1, 1.5), "hot_spot: share: expected a number from 0 to 1, got 1.5"),
         (lambda: relations.hot_spot(4, 1, "all"), "hot_spot: share: expected a number from 0 to 1, got 'all'"),  # type: ignore[arg-type]
+        (lambda: relations.hot_spot(4, 1, share=True), "hot_spot: share: expected a number from 0 to 1, got True"),
+        (lambda: relations.hot_spot(4, 1, np.complex64(1)), "hot_spot: share: expected a number from"),  # type: ignore[arg-type]
         (lambda: relations.hot_spot(4, 1, 0.5, 4), "hot_spot: spot: expected a whole number from 0 to 3, got 4"),
         (lambda: relations.one_to_all(4, 1, -1), "one_to_all: root: expected a whole number from 0 to 3, got -1"),
         (lambda: relations.all_to_one(4, 1, 4), "all_to_one: root: expected a whole number from 0 to 3, got 4"),

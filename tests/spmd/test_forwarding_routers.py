@@ -287,6 +287,13 @@ def test_a_router_with_options_compares_by_value_and_can_be_pickled(spmd: Spmd, 
     assert made.name == name
 
 
+@every_router
+def test_options_are_whole_numbers_of_any_kind(name: str) -> None:
+    made = MAKERS[name](packet=np.int64(64), seed=np.uint8(3))
+    assert made == MAKERS[name](packet=64, seed=3)
+    assert type(made.packet) is type(made.seed) is int
+
+
 @pytest.mark.parametrize(
     ("maker", "arguments", "text"),
     [
@@ -295,7 +302,7 @@ def test_a_router_with_options_compares_by_value_and_can_be_pickled(spmd: Spmd, 
             {"packet": 15},
             "two_phase_router: argument packet: expected a whole number of bytes from 16 to 1099511627776, got 15",
         ),
-        (hypercube_router, {"seed": 1.5}, "hypercube_router: argument seed: expected an int, got 1.5"),
+        (hypercube_router, {"seed": 1.5}, "hypercube_router: argument seed: expected a whole number, got 1.5"),
     ],
 )
 def test_wrong_options_are_errors(spmd: Spmd, maker: Callable[..., Any], arguments: dict[str, Any], text: str) -> None:

@@ -30,6 +30,7 @@ ALGORITHMS = ("sorted", "offline", "random")
 SCHEDULES = ("latest", "earliest", "adversary", "random")
 # Capacity 1, 2, 3 and 8; o = 0, o = G.
 MACHINES = [pybsp.LogPMachine(1, L, o, G, step=1e-6) for L, o, G in ((4, 1, 4), (8, 4, 4), (9, 1, 4), (16, 0, 2))]
+PAIR = np.array([1, 2])  # which is no name
 ROUTER = st.builds(
     logp_router,
     st.sampled_from(ALGORITHMS),
@@ -350,16 +351,29 @@ def test_a_router_with_options_compares_by_value_and_can_be_pickled(spmd: Spmd) 
     assert made.name == "logp-random"
 
 
+def test_options_are_numbers_of_any_kind() -> None:
+    given: dict[str, Any] = {"seed": np.int64(3), "packet": np.uint8(64), "beta": np.float32(0.5)}
+    made = logp_router("random", **given)
+    assert made == logp_router("random", seed=3, packet=64, beta=0.5)
+    assert [type(getattr(made, name)) for name in given] == [int, int, float]
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
         ({"algorithm": "bubble"}, "argument algorithm: expected one of sorted, offline, random, got 'bubble'"),
         ({"machine": 3}, "argument machine: expected a pybsp.LogPMachine, got 3"),
         ({"schedule": "late"}, "argument schedule: expected one of latest, earliest, random, adversary, got 'late'"),
-        ({"seed": 1.5}, "argument seed: expected an int, got 1.5"),
+        ({"seed": 1.5}, "argument seed: expected a whole number, got 1.5"),
         ({"packet": 0}, "argument packet: expected a whole number of bytes of at least 1, got 0"),
         ({"capacity": "all"}, 'argument capacity: expected "global", "window", "per-pair" or None, got \'all\''),
-        ({"beta": -1.0}, "argument beta: expected a number above 0, or None, got -1.0"),
+        ({"algorithm": PAIR}, f"argument algorithm: expected one of sorted, offline, random, got {PAIR!r}"),
+        ({"schedule": PAIR}, f"argument schedule: expected one of latest, earliest, random, adversary, got {PAIR!r}"),
+        ({"capacity": PAIR}, f'argument capacity: expected "global", "window", "per-pair" or None, got {PAIR!r}'),
+        ({"packet": True}, "argument packet: expected a whole number of bytes of at least 1, got True"),
+        ({"beta": -1.0}, "argument beta: expected a number above 0 and below 1e+100, or None, got -1.0"),
+        ({"beta": 1e100}, "argument beta: expected a number above 0 and below 1e+100, or None, got 1e+100"),
+        ({"beta": True}, "argument beta: expected a number above 0 and below 1e+100, or None, got True"),
     ],
 )
 def test_wrong_options_are_errors(spmd: Spmd, arguments: dict[str, Any], text: str) -> None:

@@ -260,17 +260,31 @@ def test_a_router_with_options_compares_by_value_and_can_be_pickled() -> None:
     assert [made.rows(p) for p in (1, 2, 3, 5, 8)] == [64, 128, 256, 512, 512]
 
 
+def test_options_are_whole_numbers_of_any_kind() -> None:
+    given = {"d": 20, "R": 16, "L": 64, "Z": 3, "Y": 4, "seed": 5, "packet": 64, "stream": 0}
+    numbers: dict[str, Any] = {name: np.int64(number) for name, number in given.items()}
+    made = multibutterfly_router(**numbers)
+    assert made == multibutterfly_router(**given)
+    assert all(type(getattr(made, name)) is int for name in given)
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"d": 0}, "argument d: expected a whole number of at least 1, got 0"),
+        ({"d": 0}, "argument d: expected a whole number from 1 to 65536, got 0"),
+        ({"d": 2**63}, "argument d: expected a whole number from 1 to 65536, got 9223372036854775808"),
+        ({"L": 2**63}, "argument L: expected a whole number from 1 to 65536, got 9223372036854775808"),
+        (
+            {"packet": 2**70},
+            "argument packet: expected a whole number from 16 to 1099511627776, got 1180591620717411303424",
+        ),
         ({"d": 7}, "argument d: expected at least R = 8, got 7"),
         ({"R": 6}, "argument R: expected a power of two greater than 4, got 6"),
-        ({"L": 1.5}, "argument L: expected a whole number of at least 1, got 1.5"),
-        ({"Z": 0}, "argument Z: expected a whole number of at least 1, got 0"),
-        ({"Y": 0}, "argument Y: expected a whole number of at least 1, got 0"),
+        ({"L": 1.5}, "argument L: expected a whole number from 1 to 65536, got 1.5"),
+        ({"Z": 0}, "argument Z: expected a whole number from 1 to 65536, got 0"),
+        ({"Y": 0}, "argument Y: expected a whole number from 1 to 65536, got 0"),
         ({"seed": -1}, "argument seed: expected a whole number of at least 0, got -1"),
-        ({"packet": 8}, "argument packet: expected a whole number of at least 16, got 8"),
+        ({"packet": 8}, "argument packet: expected a whole number from 16 to 1099511627776, got 8"),
         ({"stream": None}, "argument stream: expected a whole number of at least 0, got None"),
     ],
 )
