@@ -248,7 +248,7 @@ def test_what_is_said_to_nobody_on_a_board_is_an_error_to_those_it_was_for() -> 
 # -- shared memory that is full ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.fast("1000-True")
+@pytest.mark.whole
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="a /dev/shm of its own needs root")
 @pytest.mark.parametrize("populates", [True, False])
 @pytest.mark.parametrize("words", [10, 1000, 3000, 100_000])

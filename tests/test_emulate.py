@@ -185,6 +185,7 @@ def test_a_port_is_read_little_ahead_of_its_line(network: list[Network]) -> None
     assert sent < 5000
 
 
+@pytest.mark.whole
 def test_frames_under_way_are_not_overtaken_after_a_change(network: list[Network]) -> None:
     network.append(made := Network(2, Link(0.5, math.inf), Change(0.1, latency=0.0)))
     for size in range(20, 50):
@@ -523,7 +524,7 @@ def left(token: str) -> list[str]:
     return found
 
 
-@pytest.mark.fast("ctrl-c")
+@pytest.mark.whole
 @on_hosts
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ def named_everywhere(ended: Ended, p: int, pid: int, superstep: str, error: str)
         assert text == f"ProcessorError: processor {pid} failed in {superstep}: {error}"
 
 
+@pytest.mark.whole
 def test_a_processor_raises_under_mpiexec(program: Program) -> None:
     ended = ranks(4, program(RAISES))
     failed_once(ended, "ValueError: boom")
@@ -229,6 +230,7 @@ def test_all_processors_raise_and_one_speaks(program: Program) -> None:
     failed_once(ranks(4, program("pybsp.run(lambda bsp: 1 // 0)")), "ZeroDivisionError")
 
 
+@pytest.mark.whole
 def test_a_processor_raises_inside_a_part(program: Program) -> None:
     ended = ranks(
         5,
@@ -382,6 +384,7 @@ def test_an_error_that_the_program_swallows_is_raised_at_its_end(program: Progra
     assert sorted(said(ended)) == [0, 2]
 
 
+@pytest.mark.whole
 def test_exit_on_one_rank_inside_of_a_run(program: Program) -> None:
     ended = ranks(
         4,
@@ -518,7 +521,7 @@ MISMATCHES = {
 }
 
 
-@pytest.mark.fast("ends while others sync")
+@pytest.mark.whole
 @pytest.mark.parametrize("case", MISMATCHES)
 def test_processors_do_different_things(program: Program, case: str) -> None:
     body, *parts = MISMATCHES[case]
@@ -531,6 +534,7 @@ def test_processors_do_different_things(program: Program, case: str) -> None:
         assert re.search(part, texts[0]), texts[0]
 
 
+@pytest.mark.whole
 def test_different_numbers_of_runs(program: Program) -> None:
     ended = ranks(3, program("for _ in range(2 + (RANK == 1)):\n    catching(lambda bsp: bsp.sync())"))
     failed_once(ended, "pybsp.errors.SyncError: the processors did not do the same")
@@ -591,6 +595,7 @@ def test_who_waits_for_a_rank_that_ended_with_its_attached_machine_open_learns_w
     assert "Exception ignored" not in ended.err
 
 
+@pytest.mark.whole
 def test_a_part_ends_on_one_processor_while_others_sync(program: Program) -> None:
     ended = ranks(
         3,
@@ -683,7 +688,7 @@ def test_a_signal_ends_the_job(
     signalled(program, tmp_path, number, rank, waiting)
 
 
-@pytest.mark.fast("in a sync")
+@pytest.mark.whole
 @pytest.mark.parametrize("waiting", WAITING)
 def test_a_rank_that_is_killed_ends_the_job(program: Program, tmp_path: Path, waiting: str) -> None:
     signalled(program, tmp_path, signal.SIGKILL, 1, waiting)
@@ -704,6 +709,7 @@ def test_an_interrupt_between_two_runs_ends_the_job(program: Program, tmp_path: 
     all_gone(tmp_path)
 
 
+@pytest.mark.whole
 def test_an_interrupt_at_the_beginning_of_a_run_ends_the_job_where_it_is_caught_too(
     program: Program, tmp_path: Path
 ) -> None:
@@ -812,6 +818,7 @@ def test_an_exception_after_a_failure_that_all_know_ends_the_job_where_the_other
     all_gone(tmp_path)
 
 
+@pytest.mark.whole
 def test_what_keeps_a_rank_from_its_end_ends_the_job(program: Program, tmp_path: Path) -> None:
     path = program("""
         from pybsp import world
@@ -904,7 +911,7 @@ def test_a_rank_that_leaves_without_python_ends_the_job(program: Program, tmp_pa
 # -- abort -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fast("2")
+@pytest.mark.whole
 @pytest.mark.parametrize("pid", [0, 2])
 def test_abort_works_from_any_processor_without_a_sync(program: Program, tmp_path: Path, pid: int) -> None:
     path = program(f"""

@@ -162,6 +162,7 @@ def test_importing_pybsp_and_simulating_does_not_initialise_mpi(program: Program
 # -- MPI that a host program set up ------------------------------------------------------------------------------------
 
 
+@pytest.mark.whole
 def test_where_pybsp_is_first_it_asks_for_serialized_threads_at_most(program: Program) -> None:
     path = program("""
         import pybsp
@@ -187,7 +188,7 @@ def test_a_thread_level_that_the_host_asks_for_is_asked_for(program: Program) ->
     ended_well(ranks(2, path))
 
 
-@pytest.mark.fast("funneled")
+@pytest.mark.whole
 @pytest.mark.parametrize("level", ["single", "funneled", "serialized", "multiple"])
 def test_the_hosts_thread_level_is_left_alone(program: Program, level: str) -> None:
     path = program(f"""
@@ -270,6 +271,7 @@ def test_what_is_attached_to_is_a_communicator(program: Program) -> None:
     ended_well(ranks(2, path))
 
 
+@pytest.mark.whole
 def test_attaching_does_not_disturb_the_hosts_messages(program: Program) -> None:
     path = program("""
         from mpi4py import MPI
@@ -338,7 +340,7 @@ def test_run_may_be_called_many_times(program: Program) -> None:
 # -- the user's hook ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fast("after, chaining")
+@pytest.mark.whole
 @pytest.mark.parametrize("place", ["before the import", "after the import", "after, chaining"])
 def test_the_users_excepthook_is_called_once_in_the_job(program: Program, place: str) -> None:
     chain = "previous(kind, error, trace)" if place == "after, chaining" else "None"
@@ -361,7 +363,7 @@ sys.excepthook = mine
 # -- waiting -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fast("yield")
+@pytest.mark.whole
 @pytest.mark.parametrize("mode", ["polite", "spin", "yield", "sleep"])
 def test_every_way_to_wait_works(program: Program, mode: str) -> None:
     path = program("""
@@ -476,6 +478,7 @@ def test_a_ledger_that_no_run_has_written_is_told(tmp_path: Path, start: list[st
     assert (ended.code, ended.out, ended.err) == ((3, "", "") if "3" in end else (0, "", text))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("start", [["run", "-n", "1"], ["simulate", "-p", "2"]], ids=["ranks", "virtual"])
 def test_a_ledger_that_was_written_needs_no_word(tmp_path: Path, start: list[str]) -> None:
     program, ledger = tmp_path / "program.py", tmp_path / "ledger.json"

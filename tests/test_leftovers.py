@@ -359,7 +359,7 @@ def wait_for(happened: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.fast("a rank is killed")
+@pytest.mark.whole
 @as_root
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
 def test_the_next_run_removes_what_a_killed_job_has_left(private: Private, program: Program, ending: str) -> None:

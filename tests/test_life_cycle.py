@@ -213,6 +213,7 @@ def test_a_setting_that_processor_0_lacks_is_an_error(program: Program) -> None:
     assert "'ledger.json' on processor 1, nothing on processor 0" in ended.err
 
 
+@pytest.mark.whole
 def test_what_is_set_on_processor_0_alone_counts_for_all(program: Program, tmp_path: Path) -> None:
     ended = ranks(
         3,
@@ -277,7 +278,7 @@ def test_a_forked_child_takes_no_part(program: Program, end: str, first: str) ->
     assert (ended.code, ended.out.count("well"), ended.err.count("Traceback")) == (0, 3, 2 * (end == "1 // 0")), ended
 
 
-@pytest.mark.fast("mpi4py")
+@pytest.mark.whole
 @pytest.mark.parametrize("first", ["pybsp", "mpi4py"])
 def test_a_forked_child_may_end_where_the_program_does(program: Program, first: str) -> None:
     path = program(f"""

@@ -76,6 +76,7 @@ def _printed(capsys: pytest.CaptureFixture[str]) -> None:
 # -- their times --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("p", SIZES)
 @pytest.mark.parametrize("name", STALL_FREE)
 def test_takes_the_steps_it_predicts_and_never_stalls(name: str, p: int) -> None:
@@ -169,6 +170,7 @@ def test_stencil_takes_the_steps_it_predicts(p: int) -> None:
         assert uneven.time <= stencil.time(machine, 3 * p + 1, 4)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("p", [2, 3, 5, 8])
 def test_stencil_never_stalls_with_a_capacity_of_two_or_of_four_and_more(p: int) -> None:
     parameters = [(20, 1, 10), (10, 3, 5), (16, 1, 4), (8, 0, 2), (40, 2, 8), (100, 2, 3)]
@@ -298,6 +300,7 @@ def test_agrees_on_a_bsp_machine(name: str, p: int) -> None:
         np.testing.assert_array_equal(here, there)
 
 
+@pytest.mark.whole
 def test_machine_in_force_decides_the_tree(tmp_path: Path) -> None:
     file = tmp_path / "machine.json"
     LogPMachine(8, L=30, o=3, G=4).save(file)

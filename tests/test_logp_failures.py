@@ -50,7 +50,7 @@ def catching(program, **kwargs):
 CAPACITIES = pytest.mark.parametrize("capacity", ["global", "window", "per-pair", None])
 
 
-@pytest.mark.fast("global")
+@pytest.mark.whole
 @CAPACITIES
 def test_a_processor_raises_while_the_others_receive_and_send(program: Program, capacity: str | None) -> None:
     ended = ranks(
@@ -196,6 +196,7 @@ def test_a_rank_raises_outside_of_the_run(program: Program) -> None:
     assert set(said(ended).values()) == {"ProcessorError: processor 2 failed outside of a run: ValueError: boom"}
 
 
+@pytest.mark.whole
 def test_a_rank_ends_while_the_others_begin_a_run(program: Program) -> None:
     ended = ranks(
         3,
@@ -270,6 +271,7 @@ RING = """
 """
 
 
+@pytest.mark.whole
 def test_under_pybsp_simulate_the_file_runs_once_on_a_simulated_machine(program: Program) -> None:
     ended = run([*python("-m"), "pybsp", "simulate", "-p", "7", str(program(RING))], LIMIT)
     assert (ended.code, ended.out, ended.err) == (0, "7\n", "")

@@ -71,6 +71,7 @@ def test_in_layers_the_library_beside_mpi4py_is_looked_for(
     assert os.environ == ({} if own else {"MPI4PY_LIBMPI": str(lower / "lib")})
 
 
+@pytest.mark.whole
 def test_the_recipes_install_what_there_is() -> None:
     extras, scripts = setup()["options.extras_require"], setup()["options.entry_points"]["console_scripts"]
     docker, apptainer = block("dockerfile"), block("ini")

@@ -52,6 +52,7 @@ def sent(mail: Mail, payloads: list[Any], packs: bool) -> Section:
     return section
 
 
+@pytest.mark.whole
 @built
 @given(st.lists(SMALL | NUMBERS | OTHERS, min_size=1, max_size=30))
 def test_what_is_packed_arrives_as_records_do(payloads: list[Any]) -> None:

@@ -94,6 +94,7 @@ def test_a_prediction_on_a_busy_machine_says_so(
     assert ("The load average before was 1.7, on 2 cores" in capsys.readouterr().out) == said
 
 
+@pytest.mark.whole
 def test_computing_after_the_last_superstep_counts(
     files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -320,7 +320,7 @@ def test_has_an_op_that_raises(bsp):
 """
 
 
-@pytest.mark.fast("virtual")
+@pytest.mark.whole
 @pytest.mark.parametrize("way", ["virtual", "ranks", "mpiexec"])
 def test_a_traceback_is_of_the_test_alone_unless_all_of_it_is_asked_for(way: str, tmp_path: Path) -> None:
     path = tmp_path / "test_bsp.py"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from .launching import ended_well, mpiexec, python, run
 
 PROGRAM = """
@@ -58,6 +60,7 @@ def rehearsed(folder: Path, cores: int) -> list[tuple[tuple[object, ...], list[s
     return found
 
 
+@pytest.mark.whole
 def test_each_way_is_used_once_in_a_process_and_nothing_is_left(tmp_path: Path) -> None:
     assert rehearsed(tmp_path, cores=2) == [
         (LEFT, OWN),
@@ -67,5 +70,6 @@ def test_each_way_is_used_once_in_a_process_and_nothing_is_left(tmp_path: Path) 
     ]
 
 
+@pytest.mark.whole
 def test_none_where_processors_share_cores(tmp_path: Path) -> None:
     assert rehearsed(tmp_path, cores=1) == [(LEFT, [])] * 4

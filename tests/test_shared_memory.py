@@ -414,6 +414,7 @@ EXCHANGING = """
 """
 
 
+@pytest.mark.whole
 def test_what_is_said_to_all_reaches_all_where_the_arena_is_full(program: Program) -> None:
     path = program("""
         import pybsp

@@ -9,7 +9,7 @@ import pytest
 from .launching import ended_well, mpiexec, run
 
 
-@pytest.mark.fast("profile1")
+@pytest.mark.whole
 @pytest.mark.parametrize("profile", [[], ["--profile"]])
 def test_it_prints_the_phases_and_a_profile_if_wanted(profile: list[str]) -> None:
     command = [*mpiexec(2), sys.executable, "-m", "pybsp.benchmarks.studies.small_messages", "--rounds", "50", *profile]

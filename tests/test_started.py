@@ -97,6 +97,7 @@ def test_closures_and_what_a_script_defines_are_shipped(program: Program) -> Non
     assert ended_well(run(python(path))) == ""
 
 
+@pytest.mark.whole
 def test_instances_of_a_scripts_classes_can_be_sent_by_whatever_way_they_reach_the_program(program: Program) -> None:
     """Of a class that was defined again, as in a cell that is run again, it is the new one."""
     path = program(
@@ -470,6 +471,7 @@ class Runs:
         return self.outcome
 
 
+@pytest.mark.whole
 def test_runs_of_several_threads_take_turns(ranks: pybsp.Ranks, tmp_path: Path) -> None:
     first = Runs(ranks, tmp_path)
     others: dict[int, list[Any]] = {}

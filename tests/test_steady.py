@@ -31,5 +31,6 @@ def test_it_counts_the_runs_in_which_a_test_is_red(tmp_path: Path, capsys: pytes
     assert lines[2].endswith("test_one.py::test_red_at_first")
 
 
+@pytest.mark.whole
 def test_a_run_that_ends_badly_without_a_red_test_is_red() -> None:
     assert steady.red(["no_such_file.py"]) != set()

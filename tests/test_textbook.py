@@ -312,6 +312,7 @@ def test_graph_of_pythons_packages_where_there_is_no_debian(monkeypatch: pytest.
     assert component[names.index("numpy")] == component[names.index("scipy")]
 
 
+@pytest.mark.whole
 def test_cg_solves_the_problem_of_a_graph_that_is_there(tmp_path: Path) -> None:
     file = tmp_path / "packages.mtx"
     ended = run([sys.executable, str(TEXTBOOK / "graph.py"), "--matrix", str(file)])

@@ -297,6 +297,7 @@ def test_simulating_imports_no_mpi(tmp_path: Path) -> None:
     assert (ended.code, ended.out, ended.err) == (0, "[0, 1, 2] False\n", "")
 
 
+@pytest.mark.whole
 def test_pybsp_simulate_executes_the_file_once_and_run_returns_the_result_of_processor_0(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(

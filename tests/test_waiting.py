@@ -201,6 +201,7 @@ def test_a_logp_program_that_waits_says_who_does_not(tmp_path: Path) -> None:
     assert "processor 1 (this node" in told(tmp_path)[0]
 
 
+@pytest.mark.whole
 def test_between_runs_nobody_counts(tmp_path: Path) -> None:
     ended = job(
         2,
@@ -508,7 +509,7 @@ pybsp.run(main) if sys.argv[1:] == ["before another"] else None
 """
 
 
-@pytest.mark.fast("in a run")
+@pytest.mark.whole
 @pytest.mark.parametrize("where", ["in a run", "before another", "at the end"])
 def test_a_process_that_ends_where_the_launcher_ends_no_others_ends_the_job(where: str, program: Program) -> None:
     """As under plain srun: here the launcher sees shells alone, which go on."""

@@ -361,6 +361,7 @@ def test_help_names_all_parts_that_can_be_asked_for(capsys: pytest.CaptureFixtur
     assert f"--only PARTS some of {', '.join(PARTS)} --word" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.whole
 def test_without_scipy_it_ends_before_it_measures_and_says_what_to_install(tmp_path: Path) -> None:
     blocked = "import sys; sys.modules['scipy'] = None; from pybsp.cli import main; sys.exit(main(sys.argv[1:]))"
     output = tmp_path / "machine.json"

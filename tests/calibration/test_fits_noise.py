@@ -48,6 +48,7 @@ def middle(samples: list[Sample]) -> dict[int, float]:
     return {launch: max(s.at for s in samples if s.launch == launch) / 2 for launch in {s.launch for s in samples}}
 
 
+@pytest.mark.whole
 def test_a_quiet_machine_raises_no_flag() -> None:
     for seed in range(some(5)):
         samples = supersteps(seed=seed) + rates(lambda pid, rng: 1 + 0.02 * float(rng.standard_normal()))
@@ -111,6 +112,7 @@ def test_more_processors_than_cores_are_said() -> None:
     assert "oversubscribed" not in codes(supersteps(), nodes=[0, 1, 1, 1], cores=[1, 3, 3, 3])
 
 
+@pytest.mark.whole
 def test_a_busy_machine_is_said() -> None:
     assert "not-dedicated" in codes(supersteps(), load=[1.7])
     assert "not-dedicated" not in codes(supersteps(), load=[None])

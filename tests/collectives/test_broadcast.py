@@ -152,6 +152,7 @@ def test_every_degree_costs_what_the_ledger_says() -> None:
             assert_ledger_is(cost, lambda bsp, d=degree: broadcast(bsp, np.ones(3), 1, d), p=p, machine=parameters)
 
 
+@pytest.mark.whole
 def test_the_closed_form_is_what_the_plan_counts() -> None:
     for p in some_of([*range(1, 65), 100, 128]):
         for k in {*sizes(p), p // 3, 5 * p}:

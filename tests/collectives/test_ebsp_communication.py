@@ -279,6 +279,7 @@ def test_many_items_take_a_butterfly_alone(p: int, each: int) -> None:
         assert (p - 1) * 2**i * each == M  # nothing goes to the root, which has all
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("p", [*range(1, 40), 63, 65, 100, 127, 129])
 def test_the_items_go_out_in_a_butterfly_of_any_size(p: int) -> None:
     for n in {*range(20), p // 2, p - 1, p, p + 1, 3 * p + 1}:
@@ -344,7 +345,7 @@ def items(p: int) -> list[int]:
     return sorted(most - {0})
 
 
-@pytest.mark.fast("8", "256", "1000")
+@pytest.mark.whole
 @pytest.mark.parametrize("p", [p for p in SIZES if p <= 512 or p in (1000, 1023, 1024, 1025, 2048, 3000, 4095, 4096)])
 def test_theorem_6(p: int) -> None:
     """Of N items: N < P: O(P log N) with constant 5, O(sqrt(NP)) with 9; N >= P: O(N log P) with 2.5, O(N) with 6.5.

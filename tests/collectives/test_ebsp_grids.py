@@ -94,6 +94,7 @@ def test_stencil_costs_what_it_says(p: int) -> None:
         assert_ledger_is(cost, stencil_program, shape, steps, dtype, options, p=p, machine=on)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("p", range(1, 65))
 def test_product_costs_what_it_says(p: int) -> None:
     grids = factorizations(p)
@@ -317,6 +318,7 @@ def moving(on: EBSPMachine, N: int, q: tuple[int, int] | None = None) -> float:
     return cost.seconds - cost.after / on.r
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("P", SIZES)
 def test_product_on_a_mesh_takes_4_times_theorem_9_at_most(P: int) -> None:
     """T <= 4*N^2/P^(1/3) for N >= P, with q1 about P^(1/3) and q2 about P^(2/3)."""

@@ -188,6 +188,7 @@ BITS = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("p", BITS)
 @pytest.mark.parametrize("where", ["virtual processors", "ranks", "ranks of another library"])
 def test_every_library_gives_these_bits(p: int, where: str, program: Program) -> None:

@@ -28,6 +28,7 @@ def words(sizes: Any) -> Any:
     return -(-np.asarray(sizes) // 8)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("p", P)
 def test_what_scatter_and_gather_cost(p: int) -> None:
     root, sizes = p * 2 // 3, bytes_for(p)
@@ -46,6 +47,7 @@ def test_what_scatter_and_gather_cost(p: int) -> None:
     assert results == [sizes if pid == root else None for pid in range(p)]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("p", P)
 def test_what_allgather_and_total_exchange_cost(p: int) -> None:
     sizes = bytes_for(p)
@@ -101,6 +103,7 @@ def test_words_that_are_none_are_refused(words: Any) -> None:
             call.cost(machine(4), words)
 
 
+@pytest.mark.whole
 def test_many_processors() -> None:
     m = machine(1024)
     cost = scatter.cost(m, 2) + gather.cost(m, 2)

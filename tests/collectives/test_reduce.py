@@ -182,6 +182,7 @@ def test_a_reduction_is_a_broadcast_turned_round() -> None:
             assert there == back
 
 
+@pytest.mark.whole
 def test_an_allreduce_has_logarithmic_height_and_fans_out_by_its_degree() -> None:
     for p in range(2, 100):
         for degree in range(2, 9):

@@ -37,7 +37,7 @@ def stated(*first: str) -> list[float]:
     raise AssertionError(f"the page has no row of {first}")
 
 
-@pytest.mark.fast("prefix", "bitonic_sort")
+@pytest.mark.whole
 @pytest.mark.parametrize("theorem", THEOREMS, ids=lambda theorem: theorem.name)
 def test_cost_stays_within_the_stated_constant_times_the_bound(theorem: Theorem) -> None:
     found = theorems.constants(theorem)

@@ -45,6 +45,7 @@ def fans(p: int, degree: int) -> tuple[int, ...]:
     return tuple(min(degree, -(-p // degree**level)) - 1 for level in range(tree.height(p, degree)))
 
 
+@pytest.mark.whole
 def test_no_degree_that_is_left_out_has_a_better_tree() -> None:
     for p in [*range(2, 200), 1000, 1024]:
         tried = [fans(p, degree) for degree in tree.degrees(p)]

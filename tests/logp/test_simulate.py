@@ -862,6 +862,7 @@ def test_programs_on_disjoint_processors_do_not_disturb_one_another(schedule: An
     assert part(runs[2], right) != part(runs[3], right)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_same_seed_gives_the_same_execution(schedule: str) -> None:
     members = range(6)

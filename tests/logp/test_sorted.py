@@ -93,6 +93,7 @@ def test_no_execution_stalls(p: int, h: int, parameters: tuple[int, int, int]) -
         assert run.time <= bound(machine, *degrees(p, *relation))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("parameters", PARAMETERS, ids=str)
 def test_routings_that_follow_each_other_do_not_stall(parameters: tuple[int, int, int]) -> None:
     L, o, G = parameters

@@ -261,6 +261,7 @@ def check_sort(machine: LogPMachine, r: int, scheme: SortingScheme) -> None:
 MACHINES = [(4, 2, 4), (8, 2, 4), (9, 4, 4), (16, 1, 4), (20, 0, 2), (40, 5, 9), (64, 1, 2)]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("parameters", MACHINES, ids=str)
 @pytest.mark.parametrize(("p", "r"), [(1, 3), (2, 1), (3, 10), (8, 4), (8, 40), (13, 3), (16, 56)])
 def test_sorting_takes_the_time_of_its_scheme_without_a_stall(p: int, r: int, parameters: tuple[int, int, int]) -> None:

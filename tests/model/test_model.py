@@ -8,6 +8,7 @@ from .mutants import MUTANTS, Mutant, rank_of
 from .worlds import QUICK, explored
 
 
+@pytest.mark.whole
 @pytest.mark.fast(
     "board, full", "board and messages", "messages of three", "leader of three", "parts of three", "broken twice"
 )

@@ -54,6 +54,7 @@ def test_no_superstep_takes_more_than_the_machine_charges(kind: str, make: Calla
         assert routed(kind, joined(p, [step])).steps <= constant * charged
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("p", "words"), [(16, 1), (64, 1), (64, 8)])
 def test_the_fan_outs_that_a_machine_chooses_are_fast_on_its_network(kind: str, p: int, words: int) -> None:
@@ -91,6 +92,7 @@ def test_the_product_on_bsp_brings_each_processor_what_it_multiplies(p: int) -> 
         assert ((step.last - step.first) == p).all()  # N^2/P words, N = P
 
 
+@pytest.mark.whole
 def test_factors_grow_as_the_paper_says() -> None:
     """On a linear array log P for broadcast, with barriers, and P for a scatter against its charge on BSP."""
     for p in (32, 128, 512):

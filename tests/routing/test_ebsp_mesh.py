@@ -107,7 +107,7 @@ def test_without_spreading_the_constant_grows(sending: str, receiving: str) -> N
     assert ratios["spread"][1] < 1.2 * ratios["spread"][0]
 
 
-@pytest.mark.fast("peano")
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["peano", "snake"])
 def test_theorem_5_holds_with_constant_2_for_sampled_relations(name: str) -> None:
     net = Mesh(256, name, "spread")

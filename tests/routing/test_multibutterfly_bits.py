@@ -123,6 +123,7 @@ def test_the_bit_model_takes_h_times_x_and_log_n(h: int, size: int) -> None:
         assert found.provisioned <= stage * (n + size / (2 * FEW.Y) + 1)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("h", [1, 4, 16, 64])
 @pytest.mark.parametrize("size", [1, 16, 256])
 def test_the_word_model_takes_h_times_the_words_and_log_n(h: int, size: int) -> None:

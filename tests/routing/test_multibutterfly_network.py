@@ -116,6 +116,7 @@ def slowly(side: NDArray[np.int32], alpha: float, R: int) -> tuple[float, float]
     return beta, delta
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("N", "d", "R"), [(2, 3, 2), (4, 3, 2), (8, 3, 2), (8, 6, 3), (16, 3, 2), (16, 9, 4)])
 @pytest.mark.parametrize("alpha", [0.125, 0.25, 0.375])
 def test_small_splitters_are_measured_exactly(N: int, d: int, R: int, alpha: float) -> None:

@@ -81,7 +81,7 @@ def test_every_stage_is_as_in_a_simulation_of_single_buffers(
         same_in_every_stage(Multibutterfly(N, d, 3), relation, L, Parameters(*parameters))
 
 
-@pytest.mark.fast("0")
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", [0, 1])
 def test_so_it_is_where_some_messages_arrive_and_others_are_blocked(seed: int) -> None:
     network = Multibutterfly(128, 16, seed)
@@ -138,6 +138,7 @@ def test_messages_that_wait_for_some_stages_arrive_in_more_than_log_n(
     assert outcome.stages <= network.n + 1 + network.n / np.log2(1 / rho)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_in_random_networks_those_who_wait_catch_up_if_ghosts_go_faster_than_columns_begin(seed: int) -> None:
     network, relation = cached(256, 20, seed), some(64, 8, 8, 32, seed)

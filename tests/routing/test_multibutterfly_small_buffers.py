@@ -30,6 +30,7 @@ def levels(relation: Relation, epsilon: float, size: int = 5) -> list[Level]:
     return route(NETWORK, relation, L, size, epsilon, FEW)
 
 
+@pytest.mark.whole
 @every_relation
 @every_epsilon
 def test_messages_come_to_their_groups_and_at_last_to_their_ends(name: str, epsilon: float) -> None:
@@ -44,6 +45,7 @@ def test_messages_come_to_their_groups_and_at_last_to_their_ends(name: str, epsi
     assert np.array_equal(level.at, relation.destinations * L)
 
 
+@pytest.mark.whole
 @every_relation
 @every_epsilon
 def test_parcels_are_a_relation_of_order_groups(name: str, epsilon: float) -> None:

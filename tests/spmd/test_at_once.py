@@ -120,6 +120,7 @@ def test_what_is_shown_at_once_has_the_bits_and_the_ledger_of_what_rides(spmd: S
 FORMS = [np.full(3, 1.5), np.full((2, 2), 7), 0.25, np.full(3, 2.5, np.float32), None, np.full(0, 1), np.int64(-1)]
 
 
+@pytest.mark.whole
 def test_what_all_show_may_change_its_form_and_differ(spmd: Spmd) -> None:
     # Forms stay for some calls, in which what is needed for the next one is prepared; then all have others, or one has.
     forms = [0, 0, 0, 0, 1, 1, 1, 0, 2, 0, 3, 3, 3, 5, 5, 5, 4, 5, 6, 1]
@@ -305,6 +306,7 @@ WITHOUT_ROOM: dict[str, Callable[[pybsp.BSP], tuple[Any, ...]]] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", WITHOUT_ROOM)
 def test_a_number_or_a_description_that_has_no_room_on_a_board_is_sent(spmd: Spmd, name: str) -> None:
     def main(bsp: pybsp.BSP) -> Any:

@@ -81,6 +81,7 @@ def wanted(p: int, n: int) -> list[list[bytes | None]]:
     return found
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("n", [1, 2, 7, 1000])
 def test_bits_are_those_of_one_tree_on_every_machine(spmd: Spmd, n: int) -> None:
     for g, latency in PRICES:

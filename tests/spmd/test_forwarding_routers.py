@@ -61,11 +61,13 @@ def test_random_programs_give_what_the_sequential_reading_gives(spmd: Spmd, name
     random_programs.check_on(spmd, routers, on_ranks=6, virtual=15)
 
 
+@pytest.mark.whole
 @every_router
 def test_a_program_gives_bit_for_bit_what_it_gives_with_direct(spmd: Spmd, name: str) -> None:
     assert spmd(everything, router=name) == spmd(everything)
 
 
+@pytest.mark.whole
 @every_router
 @pytest.mark.parametrize(
     ("example", "arguments"), [(heat, (9, 4)), (linear_algebra, (20,)), (pagerank, (8,)), (wordcount, (6,))]

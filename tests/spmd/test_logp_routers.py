@@ -42,6 +42,7 @@ ROUTER = st.builds(
 )
 
 
+@pytest.mark.whole
 def test_random_programs_give_what_the_sequential_reading_gives(spmd: Spmd) -> None:
     random_programs.check_on(spmd, ROUTER, on_ranks=6, virtual=15)
 
@@ -96,6 +97,7 @@ def test_the_examples_give_bit_for_bit_what_they_give_with_direct(
     assert plain(results) == plain(expected)
 
 
+@pytest.mark.whole
 def test_what_arrives_is_what_direct_brings_however_small_the_packets_are(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         right = (bsp.pid + 1) % bsp.p

@@ -780,6 +780,7 @@ MANY: dict[
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("beside", ["nothing", "queue", "label", "get", "collective"])
 @pytest.mark.parametrize("what", MANY)
 def test_more_mail_than_a_board_has_room_for_goes_to_one_beside_what_else_takes_part(

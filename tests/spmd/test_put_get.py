@@ -771,6 +771,7 @@ def test_parts_are_swapped_by_gets_into_them(spmd: Spmd, size: int) -> None:
 SIZES = [(1, 1), (2, 13), (33, 8), (2, 8192), (2, 16384), (3, 16000), (5, 8192)]  # how many puts, and of how many bytes
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("who", "beside"),
     [
