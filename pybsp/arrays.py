@@ -593,7 +593,7 @@ def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callabl
             raise UsageError(f"{argument}: expected None, ints, slices or integer arrays, got {what(part)}")
 
 
-class Remote(Public, NDArrayOperatorsMixin):
+class Remote(NDArrayOperatorsMixin):
     """A processor's part of an array, to be indexed: made by `x[pid]`.
 
     Examples:
@@ -610,7 +610,6 @@ class Remote(Public, NDArrayOperatorsMixin):
     """
 
     __slots__ = ("_array", "_at", "_pid")
-    _public = ("put", "get")
 
     def __init__(self, array: Array, pid: SupportsIndex, at: Any = None) -> None:
         self._array, self._pid, self._at = array, pid, at
@@ -627,6 +626,10 @@ class Remote(Public, NDArrayOperatorsMixin):
         self[at].put(values)
 
     __iter__ = None  # as of Array
+
+    def __dir__(self) -> list[str]:
+        """As of `Public`, which numpy's stubs let no class with its operators be."""
+        return [*(name for name in super().__dir__() if name.startswith("__")), "put", "get"]
 
     def _refuse(self, *_: Any, **given: Any) -> NoReturn:
         """What numpy and all operators ask for, which would take this for an object else."""

@@ -20,9 +20,9 @@ TOOK = re.compile(r"\s*([\d.]+)s (?:call|setup|teardown)\s+(tests/[^\[\s]+)")
 Line = tuple[str, int]
 
 
-def seconds_of(log: str) -> Counter[str]:
+def seconds_of(log: str) -> dict[str, float]:
     """By test, all its cases together."""
-    took: Counter[str] = Counter()
+    took: dict[str, float] = defaultdict(float)
     for seconds, test in TOOK.findall(log):
         took[test] += float(seconds)
     return took
@@ -39,11 +39,11 @@ def lines_of(path: Path) -> dict[str, set[Line]]:
     return reached
 
 
-def spare(took: Counter[str], reached: dict[str, set[Line]], others: int, least: float) -> list[tuple[str, float]]:
+def spare(took: dict[str, float], reached: dict[str, set[Line]], others: int, least: float) -> list[tuple[str, float]]:
     """Those that take so many seconds, each line of which so many others reach that stay."""
     staying = Counter(line for lines in reached.values() for line in lines)
     found = []
-    for test, seconds in took.most_common():
+    for test, seconds in sorted(took.items(), key=lambda item: item[1], reverse=True):
         lines = reached.get(test, set())
         if seconds < least or not lines or test.startswith(STARTERS):
             continue
