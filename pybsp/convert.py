@@ -49,7 +49,8 @@ def check_program(operation: str, argument: str, program: Any, of: str = "BSP ma
     """The argument that is the program.
 
     Raises:
-        UsageError: it is no function, or one whose call runs nothing of it, but makes a coroutine or a generator.
+        UsageError: it is no function, or one that takes no machine, or one whose call runs nothing of it, but makes a
+            coroutine or a generator.
     """
     expected = f"{operation}: argument {argument}: expected a function of a {of}"
     if not callable(program):
@@ -59,3 +60,9 @@ def check_program(operation: str, argument: str, program: Any, of: str = "BSP ma
         raise UsageError(f"{expected}, got an async one, {name}, which runs nothing when it is called; use def")
     if inspect.isgeneratorfunction(program) or inspect.isasyncgenfunction(program):
         raise UsageError(f"{expected}, got a generator, {name}, which runs nothing when it is called: it has a yield")
+    try:
+        inspect.signature(program).bind_partial(None)
+    except ValueError:
+        pass  # nothing is known of it
+    except TypeError:
+        raise UsageError(f"{expected}, which it gets as its first argument, got {name}, which takes none") from None
