@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,11 @@ def what(thing: Any) -> str:
     if isinstance(thing, np.ndarray):
         return f"{thing.dtype} of shape {thing.shape}"
     return f"{type(thing).__name__} {thing!r:.60}"
+
+
+def few(pids: Sequence[int]) -> str:
+    """Processors for an error."""
+    return ", ".join(map(str, pids[:16])) + ", ..." * (len(pids) > 16) if pids else "none"
 
 
 def check_program(operation: str, argument: str, program: Any, of: str = "BSP machine") -> None:

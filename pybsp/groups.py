@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
+from .convert import few
 from .errors import UsageError
 from .group_notes import GroupNotes
 from .group_rides import GroupRides, Numbering
@@ -220,13 +221,13 @@ def checked_members(members: Iterable[SupportsIndex], p: int, pid: int) -> tuple
         raise UsageError(f"{name}: expected pids, whole numbers from 0 to {p - 1}, got {members!r:.60}") from None
     for one in pids:
         if not 0 <= one < p:
-            raise UsageError(f"{name}: expected processors from 0 to {p - 1}, got {one} among {_few(pids)}")
+            raise UsageError(f"{name}: expected processors from 0 to {p - 1}, got {one} among {few(pids)}")
     if len(set(pids)) < len(pids):
         twice = next(one for one in pids if pids.count(one) > 1)
-        raise UsageError(f"{name}: expected each processor once, got {twice} twice among {_few(pids)}")
+        raise UsageError(f"{name}: expected each processor once, got {twice} twice among {few(pids)}")
     if pid not in pids:
         raise UsageError(
-            f"{name}: expected this processor, {pid}, among them, got {_few(pids)}; a processor makes only groups that "
+            f"{name}: expected this processor, {pid}, among them, got {few(pids)}; a processor makes only groups that "
             "it is in, bsp.group([bsp.pid]) where it is in none"
         )
     return pids
@@ -253,7 +254,3 @@ def checked_grid(rows: SupportsIndex, columns: SupportsIndex, p: int) -> tuple[i
             f"{sizes[0] * sizes[1]}"
         )
     return sizes[0], sizes[1]
-
-
-def _few(pids: tuple[int, ...]) -> str:
-    return ", ".join(map(str, pids[:16])) + ", ..." * (len(pids) > 16) if pids else "none"
