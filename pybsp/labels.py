@@ -19,9 +19,9 @@ class Labelled:
         self._superstep, self._label = superstep, label
 
     def __enter__(self) -> None:
-        self._superstep.gate.check(self.operation)
         account = self._superstep.account
         self._outer = account.lasting
+        self._superstep.gate.check(self.operation)
         account.set_label(self._label)
 
     def __exit__(
@@ -49,6 +49,12 @@ class LabelledSuperstep(Labelled):
 
     __slots__ = ()
     operation = "bsp.superstep"
+
+    def __del__(self) -> None:
+        try:
+            self._outer  # noqa: B018 - it is there once the block is entered
+        except AttributeError:
+            self._superstep.gate.unentered(f"bsp.superstep({self._label!r:.40})")
 
     def _end(self) -> None:
         self._superstep.sync()

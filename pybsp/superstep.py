@@ -953,6 +953,8 @@ class SuperstepEngine:
         """The program has ended here, at that line: meet the others, who must have ended too."""
         if self.gate.failed is not None:
             raise self.gate.failed  # a program that caught the error cannot go on without the others
+        if self.gate.misused:
+            raise UsageError(self.gate.misused)
         is_part = bool(self.agreement.members)
         before, machine = ("before the part ends", "part") if is_part else ("before the program ends", "bsp")
         if self._begun is not None:
