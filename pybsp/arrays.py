@@ -260,11 +260,8 @@ class Array:
 
     def __getitem__(self, pid: SupportsIndex) -> Remote:
         """Processor pid's part: `x[pid][2:5] = values` is a put, `x[pid][2:5].get()` a get."""
-        if isinstance(pid, slice | tuple):
-            raise UsageError(
-                f"x[...]: expected a processor's number first, as in x[pid][2:5], got {show(pid)}; this processor's "
-                "own part is x.local"
-            )
+        if type(pid) is not int or not 0 <= pid < self._gate.limit:
+            pid = self._number(pid)
         return Remote(self, pid)
 
     def __setitem__(self, pid: SupportsIndex, values: Any) -> None:
@@ -454,6 +451,18 @@ class Array:
             )
         found: NDArray[Any] = into
         return found
+
+    def _number(self, pid: Any) -> int:
+        """The processor of `x[pid]`, where that is no plain int in range."""
+        self._gate.check("x[pid]")
+        if isinstance(pid, np.integer) and 0 <= pid < self._gate.limit:
+            return int(pid)
+        raise UsageError(
+            f"x[...]: expected a processor's number first, from 0 to {self._gate.limit - 1}, as in x[pid][2:5], got "
+            f"{show(pid)}; this processor's own part is x.local, as in x.local[2:5]{self._by_index}"
+        )
+
+    _by_index = ""  # what takes other numbers than those of processors, in words
 
     def _processor(self, pid: Any, operation: str, argument: str) -> int:
         if type(pid) is not int or not 0 <= pid < self._gate.limit:
