@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from .convert import as_array, what
 from .errors import BoundsError, TicketError, UsageError, describe
 from .indices import store
+from .instead import hinting
 from .mail import MUCH, SHORT, SHORTEST
 from .outgoing import words_of
 from .shown import ELSEWHERE
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .superstep import SuperstepEngine
 
 
+@hinting("ticket")
 class Ticket:
     """What a get will bring: `value` after the next sync, read-only, valid until the sync after it.
 
@@ -94,6 +96,7 @@ class Ticket:
         return np.array(self.value, dtype, copy=copy)
 
 
+@hinting("x")
 class Array:
     """An array of which each processor owns `local`; made by `bsp.array` on all processors alike.
 

@@ -18,7 +18,7 @@ from .combining import exchange_ledger
 from .errors import CostError, UsageError, describe, where
 from .global_arrays import GlobalArray
 from .groups import Grid, Group, checked_grid, checked_members
-from .instead import instead_of
+from .instead import instead_of, instead_of_assigning
 from .labels import Labelled, LabelledSuperstep, checked_label
 from .layouts import Layout, fitting
 from .ledger import Ledger
@@ -71,6 +71,7 @@ class BSP:
         self.sync = superstep.sync  # type: ignore[method-assign]
         if superstep.saver is not None:
             self.checkpoint = superstep.saver.offer  # type: ignore[method-assign]
+        self._complete = True
 
     if not TYPE_CHECKING:  # type checkers know which names there are
 
@@ -78,8 +79,17 @@ class BSP:
             """Say what there is instead of a name that there is not."""
             if hasattr(type(self), name):  # a property, which has raised such an error, and Python forgets it
                 raise AttributeError(f"bsp.{name}: what it is made from lacks an attribute", name=name, obj=self)
-            hint = instead_of(name)
-            raise AttributeError(f"bsp.{name}: there is none{hint and '; '}{hint}", name=name, obj=self)
+            hint = instead_of(name, dir(self))
+            # Python looks for what is spelt alike where it has the object.
+            known = {"name": name} if hint else {"name": name, "obj": self}
+            raise AttributeError(f"bsp.{name}: there is none{hint and '; '}{hint}", **known)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """Refuse what a program assigns, which would be lost, or in the place of a method."""
+            if "_complete" in self.__dict__:
+                hint = instead_of_assigning(name, value, callable(getattr(type(self), name, None)))
+                raise AttributeError(f"bsp.{name}: expected to stay as it is, got {value!r:.40}; {hint}", name=name)
+            self.__dict__[name] = value
 
     @property
     def inbox(self) -> Inbox:

@@ -11,6 +11,7 @@ from .errors import UsageError
 from .group_notes import GroupNotes
 from .group_rides import GroupRides, Numbering
 from .group_shown import GroupShown
+from .instead import hinting
 from .labels import checked_label
 from .machine import BSPMachine, EBSPMachine
 from .rides import Ride, Stream, Supersteps, checked_steps
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
+@hinting("group")
 class Group:
     """A numbering of some processors; made by `bsp.group` and `bsp.grid`, without a superstep.
 

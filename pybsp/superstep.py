@@ -1089,6 +1089,10 @@ class SuperstepEngine:
         return f"was last heard of when {ended}, {time.perf_counter() - account.log.left:.0f} s ago"
 
 
+# `BSP.sync` is this method itself, and Python names it by this where it is given arguments.
+SuperstepEngine.sync.__qualname__ = "BSP.sync"
+
+
 class _EndedMachine:
     """In the place of an engine that has been dissolved, for calls that begin at what was its."""
 
