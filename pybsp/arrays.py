@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .convert import as_array, what
 from .errors import BoundsError, TicketError, UsageError, describe
 from .indices import store
+from .instead import hinting
 from .mail import MUCH, SHORT, SHORTEST
 from .outgoing import words_of
 from .public import Public
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .superstep import SuperstepEngine
 
 
+@hinting("ticket")
 class Ticket(Public):
     """What a get will bring: `value` after the next sync, read-only, valid until the sync after it.
 
@@ -105,6 +107,7 @@ class Ticket(Public):
         return f"<ticket: {state}>"
 
 
+@hinting("x")
 class Array(Public):
     """An array of which each processor owns `local`; made by `bsp.array` on all processors alike.
 
@@ -273,11 +276,8 @@ class Array(Public):
 
     def __getitem__(self, pid: SupportsIndex) -> Remote:
         """Processor pid's part: `x[pid][2:5] = values` is a put, `x[pid][2:5].get()` a get."""
-        if isinstance(pid, slice | tuple):
-            raise UsageError(
-                f"x[...]: expected a processor's number first, as in x[pid][2:5], got {show(pid)}; this processor's "
-                "own part is x.local"
-            )
+        if type(pid) is not int or not 0 <= pid < self._gate.limit:
+            pid = self._number(pid)
         return Remote(self, pid)
 
     def __setitem__(self, pid: SupportsIndex, values: Any) -> None:
@@ -467,6 +467,18 @@ class Array(Public):
             )
         found: NDArray[Any] = into
         return found
+
+    def _number(self, pid: Any) -> int:
+        """The processor of `x[pid]`, where that is no plain int in range."""
+        self._gate.check("x[pid]")
+        if isinstance(pid, np.integer) and 0 <= pid < self._gate.limit:
+            return int(pid)
+        raise UsageError(
+            f"x[...]: expected a processor's number first, from 0 to {self._gate.limit - 1}, as in x[pid][2:5], got "
+            f"{show(pid)}; this processor's own part is x.local, as in x.local[2:5]{self._by_index}"
+        )
+
+    _by_index = ""  # what takes other numbers than those of processors, in words
 
     def _processor(self, pid: Any, operation: str, argument: str) -> int:
         if type(pid) is not int or not 0 <= pid < self._gate.limit:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeVar, overload
 
 import numpy as np
@@ -15,16 +15,16 @@ from numpy.typing import DTypeLike, NDArray
 
 from .arrays import Array
 from .combining import exchange_ledger
-from .errors import CostError, UsageError
+from .errors import CostError, UsageError, describe, where
 from .global_arrays import GlobalArray
 from .groups import Grid, Group, checked_grid, checked_members
-from .instead import instead_of
+from .instead import instead_of, instead_of_assigning
 from .labels import Labelled, LabelledSuperstep, checked_label
 from .layouts import Layout, fitting
 from .ledger import Ledger
 from .machine import BSPMachine, EBSPMachine, is_kind, resized
 from .mail import PLAIN_NUMBERS, Inbox
-from .managed import managed
+from .managed import Managed
 from .part_totals import exchange_totals
 from .parts import Split
 from .public import Public
@@ -77,6 +77,7 @@ class BSP(Public):
         self.sync = superstep.sync  # type: ignore[method-assign]
         if superstep.saver is not None:
             self.checkpoint = superstep.saver.offer  # type: ignore[method-assign]
+        self._complete = True
 
     def __repr__(self) -> str:
         engine = self._superstep
@@ -90,8 +91,17 @@ class BSP(Public):
             """Say what there is instead of a name that there is not."""
             if hasattr(type(self), name):  # a property, which has raised such an error, and Python forgets it
                 raise AttributeError(f"bsp.{name}: what it is made from lacks an attribute", name=name, obj=self)
-            hint = instead_of(name)
-            raise AttributeError(f"bsp.{name}: there is none{hint and '; '}{hint}", name=name, obj=self)
+            hint = instead_of(name, dir(self))
+            # Python looks for what is spelt alike where it has the object.
+            known = {"name": name} if hint else {"name": name, "obj": self}
+            raise AttributeError(f"bsp.{name}: there is none{hint and '; '}{hint}", **known)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """Refuse what a program assigns, which would be lost, or in the place of a method."""
+            if "_complete" in self.__dict__:
+                hint = instead_of_assigning(name, value, callable(getattr(type(self), name, None)))
+                raise AttributeError(f"bsp.{name}: expected to stay as it is, got {value!r:.40}; {hint}", name=name)
+            self.__dict__[name] = value
 
     @property
     def inbox(self) -> Inbox:
@@ -803,14 +813,13 @@ class BSP(Public):
         """
         return self._account.time()
 
-    @managed
     def expect(
         self,
         supersteps: int | None = None,
         h: int | None = None,
         messages: int | None = None,
         work: float | None = None,
-    ) -> Iterator[None]:
+    ) -> Managed[None]:
         """Assert what the block costs at most on this processor, without talking to the others.
 
         Args:
@@ -820,7 +829,7 @@ class BSP(Public):
             work: flop charged.
 
         Raises:
-            CostError: it cost more; the text has both figures.
+            CostError: it cost more; the text has both figures, and in which superstep most was counted.
 
         Examples:
             >>> def main(bsp):
@@ -830,29 +839,36 @@ class BSP(Public):
             >>> try:
             ...     pybsp.simulate(main, p=2)
             ... except pybsp.CostError as error:
-            ...     print(error)
-            bsp.expect on processor 0: h: expected at most 2, counted 6
+            ...     print(str(error).split(";")[0])
+            bsp.expect on processor 0: h: expected at most 2, counted 6 (6 in superstep 0)
         """
-        for name, most in (("supersteps", supersteps), ("h", h), ("messages", messages), ("work", work)):
-            if most is not None and not (isinstance(most, (int, float, np.number)) and most >= 0):
+        limits = {"supersteps": supersteps, "h": h, "messages": messages, "work": work}
+        given = {name: most for name, most in limits.items() if most is not None}
+        for name, most in given.items():
+            if not (isinstance(most, (int, float, np.number)) and most >= 0):
                 raise UsageError(f"bsp.expect: argument {name}: expected None or a number of at least 0, got {most!r}")
-        work_before = self._account.log.work
-        with self._account.log.counting(supersteps) as counts:
+        shown = ", ".join(f"{name}={most!r}" for name, most in given.items())
+        return Managed(self._expecting(given), f"bsp.expect({shown})", self._gate.unentered)
+
+    def _expecting(self, given: Mapping[str, float]) -> Iterator[None]:
+        """The block of `expect`."""
+        log, line = self._account.log, where()
+        with log.counting(given.get("supersteps")) as counts:
             yield
             counts.update()
-        counted = {
-            "supersteps": (counts.supersteps, supersteps),
-            "h": (counts.h, h),
-            "messages": (counts.messages, messages),
-            "work": (counts.work + self._account.log.work - work_before, work),
-        }
-        over = [
-            f"{name}: expected at most {most}, counted {got}"
-            for name, (got, most) in counted.items()
-            if most is not None and got > most
-        ]
+        unended = log.work - counts.before
+        counts.work += unended
+        if unended > counts.largest.get("work", (0.0,))[0]:
+            counts.largest["work"] = unended, self._account.superstep, self._account.label
+        over = []
+        for name, most in given.items():
+            got = getattr(counts, name)
+            if got > most:
+                largest, superstep, label = counts.largest.get(name, (0, 0, ""))
+                place = f" ({largest:.16g} in {describe(superstep, label)})" if largest else ""
+                over.append(f"{name}: expected at most {most}, counted {got}{place}")
         if over:
-            raise CostError(f"bsp.expect on processor {self.pid}: " + "; ".join(over))
+            raise CostError(f"bsp.expect on processor {self.pid}: {'; '.join(over)}; the block begins at {line}")
 
     @property
     def ledger(self) -> Ledger:

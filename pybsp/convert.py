@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -57,11 +58,17 @@ def what(thing: Any) -> str:
     return f"{type(thing).__name__} {thing!r:.60}"
 
 
+def few(pids: Sequence[int]) -> str:
+    """Processors for an error."""
+    return ", ".join(map(str, pids[:16])) + ", ..." * (len(pids) > 16) if pids else "none"
+
+
 def check_program(operation: str, argument: str, program: Any, of: str = "BSP machine") -> None:
     """The argument that is the program.
 
     Raises:
-        UsageError: it is no function, or one whose call runs nothing of it, but makes a coroutine or a generator.
+        UsageError: it is no function, or one that takes no machine, or one whose call runs nothing of it, but makes a
+            coroutine or a generator.
     """
     expected = f"{operation}: argument {argument}: expected a function of a {of}"
     if not callable(program):
@@ -71,3 +78,9 @@ def check_program(operation: str, argument: str, program: Any, of: str = "BSP ma
         raise UsageError(f"{expected}, got an async one, {name}, which runs nothing when it is called; use def")
     if inspect.isgeneratorfunction(program) or inspect.isasyncgenfunction(program):
         raise UsageError(f"{expected}, got a generator, {name}, which runs nothing when it is called: it has a yield")
+    try:
+        inspect.signature(program).bind_partial(None)
+    except ValueError:
+        pass  # nothing is known of it
+    except TypeError:
+        raise UsageError(f"{expected}, which it gets as its first argument, got {name}, which takes none") from None

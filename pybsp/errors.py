@@ -146,7 +146,8 @@ class UnreceivedError(BSPError):
 
 
 class CostError(BSPError):
-    """`bsp.expect` counted more than was allowed; the text has both figures.
+    """`bsp.expect` counted more than was allowed; the text has both figures, in which superstep most was counted, and
+    the line at which the block begins.
 
     Examples:
         >>> def main(bsp):
@@ -156,7 +157,7 @@ class CostError(BSPError):
         >>> try:
         ...     pybsp.simulate(main, p=1)
         ... except pybsp.CostError as error:
-        ...     print(error)
+        ...     print(str(error).split(";")[0])
         bsp.expect on processor 0: supersteps: expected at most 1, counted 2
     """
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import BSPError, UsageError
+from .errors import BSPError, UsageError, where
 
 
 class Gate:
@@ -22,20 +22,21 @@ class Gate:
     Attributes:
         limit: numbers below it are processors; 0 where the gate is closed.
         failed: the error that all processors know of; nothing opens the gate any more.
+        misused: what the program has done wrong in a call that could not raise, in words; nor does then.
         over: "ended" or "failed", where no more supersteps come; for reprs.
     """
 
-    __slots__ = ("_p", "_why", "failed", "limit", "of", "over")
+    __slots__ = ("_p", "_why", "failed", "limit", "misused", "of", "over")
 
     def __init__(self, p: int, of: str = "run") -> None:
         self._p = self.limit = p
         self.of = of
-        self._why = self.over = ""
+        self._why = self.misused = self.over = ""
         self.failed: BSPError | None = None
 
     def open(self) -> None:
         """The machine may be used again, unless all know that it has failed."""
-        if self.failed is None:
+        if self.failed is None and not self.misused:
             self.limit, self.over = self._p, ""
 
     def close(self, why: str, over: str = "") -> None:
@@ -46,6 +47,11 @@ class Gate:
         """All processors know of this error: nothing more is exchanged."""
         self.failed = error
         self.close(f"the {self.of} has failed: {error}", "failed")
+
+    def unentered(self, call: str) -> None:
+        """A block was dropped before it was entered: its call has done nothing, on the line that goes on."""
+        self.misused = f"{call} at {where()}: expected a block, without which it does nothing; write `with {call}:`"
+        self.close(self.misused)
 
     def check(self, operation: str) -> None:
         """Raise UsageError where nothing may be called now."""

@@ -57,6 +57,8 @@ class GlobalArray(Array):
         super().__init__(superstep, number, local, created)
         self.layout = layout
 
+    _by_index = "; by the layout's numbers: x.global_put(indices, values), x.global_get(indices)"
+
     @property
     def kind(self) -> str:
         return f"{super().kind} in {self.layout}"

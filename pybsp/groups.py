@@ -6,10 +6,12 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
+from .convert import few
 from .errors import UsageError
 from .group_notes import GroupNotes
 from .group_rides import GroupRides, Numbering
 from .group_shown import GroupShown
+from .instead import hinting
 from .labels import checked_label
 from .machine import BSPMachine, EBSPMachine
 from .public import Public
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
+@hinting("group")
 class Group(Public):
     """A numbering of some processors; made by `bsp.group` and `bsp.grid`, without a superstep.
 
@@ -236,13 +239,13 @@ def checked_members(members: Iterable[SupportsIndex], p: int, pid: int) -> tuple
         raise UsageError(f"{name}: expected pids, whole numbers from 0 to {p - 1}, got {members!r:.60}") from None
     for one in pids:
         if not 0 <= one < p:
-            raise UsageError(f"{name}: expected processors from 0 to {p - 1}, got {one} among {_few(pids)}")
+            raise UsageError(f"{name}: expected processors from 0 to {p - 1}, got {one} among {few(pids)}")
     if len(set(pids)) < len(pids):
         twice = next(one for one in pids if pids.count(one) > 1)
-        raise UsageError(f"{name}: expected each processor once, got {twice} twice among {_few(pids)}")
+        raise UsageError(f"{name}: expected each processor once, got {twice} twice among {few(pids)}")
     if pid not in pids:
         raise UsageError(
-            f"{name}: expected this processor, {pid}, among them, got {_few(pids)}; a processor makes only groups that "
+            f"{name}: expected this processor, {pid}, among them, got {few(pids)}; a processor makes only groups that "
             "it is in, bsp.group([bsp.pid]) where it is in none"
         )
     return pids
@@ -269,7 +272,3 @@ def checked_grid(rows: SupportsIndex, columns: SupportsIndex, p: int) -> tuple[i
             f"{sizes[0] * sizes[1]}"
         )
     return sizes[0], sizes[1]
-
-
-def _few(pids: tuple[int, ...]) -> str:
-    return ", ".join(map(str, pids[:16])) + ", ..." * (len(pids) > 16) if pids else "none"

@@ -22,9 +22,9 @@ class Labelled:
         return f"<{self.operation}({self._label!r})>"
 
     def __enter__(self) -> None:
-        self._superstep.gate.check(self.operation)
         account = self._superstep.account
         self._outer = account.lasting
+        self._superstep.gate.check(self.operation)
         account.set_label(self._label)
 
     def __exit__(
@@ -52,6 +52,12 @@ class LabelledSuperstep(Labelled):
 
     __slots__ = ()
     operation = "bsp.superstep"
+
+    def __del__(self) -> None:
+        try:
+            self._outer  # noqa: B018 - it is there once the block is entered
+        except AttributeError:
+            self._superstep.gate.unentered(f"bsp.superstep({self._label!r:.40})")
 
     def _end(self) -> None:
         self._superstep.sync()

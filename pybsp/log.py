@@ -33,13 +33,16 @@ class Counts:
     first: that superstep.
     most: supersteps that the program expects from there on; None: it has not said.
     supersteps, h, messages, work: the sums so far; h and messages of the larger of out and in.
+    largest: of these by name, the most that one superstep had, and its number and label.
+    before: flop of the superstep that goes on that were charged before; 0 once it has ended.
     """
 
     def __init__(self, log: Log, most: float | None = None) -> None:
         self._log, self.first, self.most = log, len(log), most
         self.begin()
         self.supersteps = self.h = self.messages = 0
-        self.work = 0.0
+        self.work, self.before = 0.0, log.work
+        self.largest: dict[str, tuple[float, int, str]] = {}
 
     def begin(self) -> None:
         """Count the supersteps that end from now on."""
@@ -48,11 +51,23 @@ class Counts:
     def update(self) -> None:
         """Count the supersteps that have ended meanwhile."""
         rows = self._log.table(self._next)
+        if not len(rows):
+            return
+        work = rows[:, WORK]
+        work[0] -= self.before
+        self.before = 0.0
+        h = np.maximum(rows[:, WORDS_OUT], rows[:, WORDS_IN])
+        messages = np.maximum(rows[:, MESSAGES_OUT], rows[:, MESSAGES_IN])
+        labels = [*self._log.labels]
+        for name, of_each in (("h", h), ("messages", messages), ("work", work)):
+            at = int(of_each.argmax())
+            if of_each[at] > self.largest.get(name, (0.0,))[0]:
+                self.largest[name] = float(of_each[at]), self._next + at, labels[int(rows[at, LABEL])]
         self._next += len(rows)
         self.supersteps += len(rows)
-        self.h += int(np.maximum(rows[:, WORDS_OUT], rows[:, WORDS_IN]).sum())
-        self.messages += int(np.maximum(rows[:, MESSAGES_OUT], rows[:, MESSAGES_IN]).sum())
-        self.work += float(rows[:, WORK].sum())
+        self.h += int(h.sum())
+        self.messages += int(messages.sum())
+        self.work += float(work.sum())
 
 
 Spans = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]  # seconds, shape (supersteps,) each

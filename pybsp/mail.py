@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from .compiled import core
 from .dtypes import SCALARS, SIMPLE, dtype_of, form_of
 from .errors import BoundsError, UsageError
+from .instead import hinting
 from .outgoing import Outgoing, words_of
 from .public import Listed, Public
 from .transport import MAIL, Bytes, Parcel, Section, new_tuple, wire
@@ -318,6 +319,7 @@ class _ListedSequence(Listed, ABCMeta):
     """The class of a sequence that is `Public`."""
 
 
+@hinting("bsp.inbox")
 class Inbox(Public, Sequence[Message], metaclass=_ListedSequence):
     """The messages that arrived with the last sync: ordered by source, then by send; read as often as wanted.
 
@@ -376,7 +378,10 @@ class Inbox(Public, Sequence[Message], metaclass=_ListedSequence):
     def __getitem__(self, index: slice) -> Sequence[Message]: ...
     def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
         if not isinstance(index, (slice, int, np.integer)):
-            raise UsageError(f"bsp.inbox[...]: expected an int or a slice, got {type(index).__name__} {index!r:.40}")
+            raise UsageError(
+                f"bsp.inbox[...]: expected an int or a slice, got {type(index).__name__} {index!r:.40}; messages "
+                f"with that tag are [m for m in bsp.inbox if m.tag == {index!r:.40}]"
+            )
         try:
             return self._messages()[index]
         except IndexError:

@@ -16,19 +16,27 @@ Arguments = ParamSpec("Arguments")
 class Managed(Generic[Entered]):
     """The context that a generator makes: entered at its `yield`, left by what follows."""
 
-    def __init__(self, generator: Iterator[Entered]) -> None:
+    def __init__(
+        self, generator: Iterator[Entered], call: str = "", unentered: Callable[[str], None] | None = None
+    ) -> None:
+        """`unentered` gets the call that has made this, where it is dropped before it is entered."""
         self._generator: Any = generator
+        self._call, self._unentered = call, unentered
         self._entered = False
 
     def __repr__(self) -> str:
         state = "to be entered by with"
         if self._entered:
             state = "left" if self._generator.gi_frame is None else "entered"
-        return f"<{self._generator.gi_code.co_name}: {state}>"
+        return f"<{self._call or self._generator.gi_code.co_name}: {state}>"
+
+    def __del__(self) -> None:
+        if self._unentered is not None and not self._entered:
+            self._unentered(self._call)
 
     def __enter__(self) -> Entered:
         if self._entered:
-            name = self._generator.gi_code.co_name
+            name = self._call.partition("(")[0] or self._generator.gi_code.co_name
             raise UsageError(
                 f"{name}: expected a context that is entered once, got one that was before; call {name} again"
             )

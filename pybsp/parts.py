@@ -13,6 +13,7 @@ from .agreement import parts
 from .chunk import clock
 from .errors import UsageError
 from .failures import killed
+from .instead import hinting
 from .living_parts import smallest_free
 from .log import SECONDS
 from .part_totals import Rows, Stay, Stays
@@ -23,6 +24,7 @@ Machine = TypeVar("Machine")
 _OUTSIDE = "the block of the part has ended, or not begun; enter it by `with part as machine:`"
 
 
+@hinting("bsp.split(...)")
 class Split(Generic[Machine]):
     """A part that this processor is in, made by `bsp.split`: `with part as machine:` enters it, as often as wanted.
 

@@ -18,6 +18,7 @@ from .convert import as_array, what
 from .cost import Cost, Machine
 from .errors import UsageError, where
 from .gate import Gate
+from .instead import hinting
 from .outgoing import words_of
 from .participant import Participant, Texts
 from .patterns import charged
@@ -43,6 +44,7 @@ _deal = None if core is None else core.deal
 FEW, MANY = 16, 1000  # processors, and items, for which looking for each destination's items beats sorting
 
 
+@hinting("queue")
 class Queue(Public, Participant):
     """Items of one dtype; made by `bsp.queue` on all processors alike, and usable at once, until `free`.
 

@@ -24,6 +24,7 @@ from .agreement import Called
 from .chunk import Counted
 from .convert import what
 from .errors import TicketError, UsageError, describe
+from .instead import hinting
 from .mail import Inbox, Mail, Message, unpack
 from .notes import Noted, Notes
 from .participant import Participant
@@ -224,6 +225,7 @@ class Stream:
         return mine
 
 
+@hinting("ticket")
 class Ride(Public, Generic[Result_co]):
     """A function that is under way in the supersteps of a machine: a ticket for its result.
 

@@ -200,7 +200,11 @@ def simulate(
         p = on.p  # type: ignore[union-attr]
     if p is None:
         if not isinstance(machine, (BSPMachine, EBSPMachine)):
-            raise UsageError("pybsp.simulate: expected p=, the number of processors, or machine=")
+            others = [*(f"{one!r:.40}" for one in args), *(f"{name}={one!r:.40}" for name, one in kwargs.items())]
+            raise UsageError(
+                "pybsp.simulate: expected p=, the number of processors, or machine="
+                + (f", got {', '.join(others)}, which is for the program; write p=4" if others else "")
+            )
         p = machine.p
     if type(p) is not int or not 1 <= p <= MOST_PROCESSORS:
         raise UsageError(

@@ -26,6 +26,7 @@ from .account import COUNTS, NOTHING, Account
 from .agreement import Agreement, doing, flags_of
 from .arrays import Array
 from .chunk import Counted, clock
+from .convert import few
 from .errors import BSPError, UsageError, describe, where
 from .failures import failure_of, label_of, note_label
 from .gate import Gate
@@ -960,6 +961,8 @@ class SuperstepEngine:
         """The program has ended here, at that line: meet the others, who must have ended too."""
         if self.gate.failed is not None:
             raise self.gate.failed  # a program that caught the error cannot go on without the others
+        if self.gate.misused:
+            raise UsageError(self.gate.misused)
         is_part = bool(self.agreement.members)
         before, machine = ("before the part ends", "part") if is_part else ("before the program ends", "bsp")
         if self._begun is not None:
@@ -972,10 +975,20 @@ class SuperstepEngine:
         if left:
             raise UsageError(
                 f"{left}: something was sent in {self.account.described()}, after the last sync, "
-                f"and would never arrive; call {machine}.sync() {before}"
+                f"and would never arrive ({self._left_behind()}); call {machine}.sync() {before}"
             )
         self.settle(self.meet(END, None, {}), END, "ended", line)
         self.gate.close(f"the {self.gate.of} has ended; nothing can be sent or synced after it", "ended")
+
+    def _left_behind(self) -> str:
+        """What would never arrive, in words."""
+        parcels = self._pack(None)[0]
+        sections = [section for parcel in parcels.values() for section in parcel.items()]
+        items = sum(section.messages for stream, section in sections if stream >= JOINED)
+        messages = sum(section.messages for stream, section in sections if stream < JOINED)
+        counts = [(items, "item"), (messages, "message"), (sum(section.words for _, section in sections), "word")]
+        what = ", ".join(f"{n} {name}{'s' * (n != 1)}" for n, name in counts if n)
+        return f"{what or 'requests'}, to processor{'s' * (len(parcels) != 1)} {few(sorted(parcels))}"
 
     def report_failure(self, error: BaseException) -> Arrival | None:
         """Tell the others that this processor failed; returns what all were doing, and said.
@@ -1083,6 +1096,10 @@ class SuperstepEngine:
         account = self._innermost().account
         ended = f"superstep {account.superstep - 1} ended" if account.superstep else "it began"
         return f"was last heard of when {ended}, {time.perf_counter() - account.log.left:.0f} s ago"
+
+
+# `BSP.sync` is this method itself, and Python names it by this where it is given arguments.
+SuperstepEngine.sync.__qualname__ = "BSP.sync"
 
 
 class _EndedMachine:

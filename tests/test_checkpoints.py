@@ -1143,7 +1143,7 @@ def test_a_job_whose_rank_is_killed_ends_with_the_same_result(tmp_path: Path, sh
         "        if bsp.pid == 1 and state['step'] in (13, 14, 27) and not os.path.exists(mark):\n"
         "            open(mark, 'w').close()\n"
         "            os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    bsp.checkpoint = save\n"
+        "    vars(bsp)['checkpoint'] = save\n"
         "    return main(bsp, 8, 40, 0.0)\n"
         "found = pybsp.run(killed)\n"
         f"found and open('{result}', 'w').write(json.dumps(found))\n"

@@ -1,12 +1,20 @@
-"""What a program is told that asks a processor for what it has not."""
+"""What a program is told that asks a processor, an array, a ticket, ... for what it has not."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import pytest
 
 import pybsp
 from pybsp import collectives
 from pybsp.instead import _CALLED, instead_of
+from pybsp.logp.engine import SimulatedProcessor
+from pybsp.logp.ranks import RankProcessor
+from pybsp.logp.timeless import TimelessProcessor
+from pybsp.routing.logp_on_bsp.processor import CycleProcessor
 
 
 @pytest.mark.parametrize(
@@ -19,6 +27,10 @@ from pybsp.instead import _CALLED, instead_of
         ("recv", "; bsp.inbox has what was sent in the superstep before"),
         ("Send", "; bsp.send sends, and bsp.sync() brings it"),
         ("sample_sort", "; call collectives.sample_sort(bsp, ...), after `from pybsp import collectives`"),
+        ("put", "; x.put(dest, values) writes into an array, x = bsp.array(n), with bsp.sync()"),
+        ("lable", "; did you mean bsp.label?"),
+        ("Sned", "; did you mean bsp.send?"),
+        ("allredcue", "; call collectives.allreduce(bsp, ...), after `from pybsp import collectives`"),
         ("something", ""),
     ],
 )
@@ -27,7 +39,8 @@ def test_a_name_that_there_is_not_is_an_error_that_says_what_there_is(name: str,
         assert not hasattr(bsp, name)
         with pytest.raises(AttributeError) as caught:
             getattr(bsp, name)
-        assert (caught.value.name, caught.value.obj) == (name, bsp)  # by which Python says what is spelt alike
+        # By these Python says what is spelt alike.
+        assert (caught.value.name, caught.value.obj) == (name, None if hint else bsp)
         return str(caught.value)
 
     assert pybsp.simulate(main, p=1).results == [f"bsp.{name}: there is none{hint}"]
@@ -49,3 +62,147 @@ def test_every_collective_that_is_named_instead_is_one() -> None:
 
 def test_no_name_of_a_processor_has_something_instead() -> None:
     assert [name for name in dir(pybsp.BSP) if instead_of(name)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("label", "exchange", "call bsp.label('exchange'), or write `with bsp.superstep('exchange'):`"),
+        ("sync", 1, "call bsp.sync(...)"),
+        ("pid", 0, "a value of the program's own goes into a variable"),
+        ("ledger", 0, "a value of the program's own goes into a variable"),
+        ("mine", 0, "a value of the program's own goes into a variable"),
+    ],
+)
+def test_what_a_processor_has_is_not_assigned(name: str, value: Any, hint: str) -> None:
+    def main(bsp: pybsp.BSP) -> str:
+        with pytest.raises(AttributeError) as caught:
+            setattr(bsp, name, value)
+        return str(caught.value)
+
+    text = f"bsp.{name}: expected to stay as it is, got {value!r}; {hint}"
+    assert pybsp.simulate(main, p=2).results == [text, text]
+
+
+LOCAL = "x.local is this processor's part"
+VALUE = "ticket.value is there after the sync that brings it"
+VALUES = "queue.values has the items that arrived with the last sync"
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "kind", "text"),
+    [
+        ("x", "shape", AttributeError, f"x.shape: there is none; write x.local.shape ({LOCAL})"),
+        ("x", "sum", AttributeError, f"x.sum: there is none; write x.local.sum ({LOCAL})"),
+        ("x", "global_get", AttributeError, "x.global_get: there is none; only an array that is made of a layout"),
+        ("x", len, TypeError, f"len(x): there is none; write len(x.local) ({LOCAL})"),
+        ("x", list, TypeError, "iterating over x: there is none; write x.local"),
+        ("x", lambda x: x + 1, TypeError, "arithmetic with x: there is none; write x.local"),
+        ("x", lambda x: 2.0 * x, TypeError, "arithmetic with x: there is none; write x.local"),
+        ("x", lambda x: x < 1, TypeError, "arithmetic with x: there is none; write x.local"),
+        ("ticket", "shape", AttributeError, f"ticket.shape: there is none; write ticket.value.shape ({VALUE})"),
+        ("ticket", lambda ticket: ticket + 1, TypeError, "arithmetic with ticket: there is none; write ticket.value"),
+        (
+            "ticket",
+            lambda ticket: ticket[0],
+            TypeError,
+            f"ticket[...]: there is none; write ticket.value[...] ({VALUE})",
+        ),
+        ("started", lambda ticket: 1 - ticket, TypeError, "arithmetic with ticket: there is none; write ticket.value"),
+        ("started", len, TypeError, f"len(ticket): there is none; write len(ticket.value) ({VALUE})"),
+        ("queue", list, TypeError, "iterating over queue: there is none; write queue.values"),
+        ("queue", lambda queue: queue[0], TypeError, f"queue[...]: there is none; write queue.values[...] ({VALUES})"),
+        ("queue", "put", AttributeError, "queue.put: there is none; queue.send(dest, values) sends items"),
+        (
+            "row",
+            "sync",
+            AttributeError,
+            "group.sync: there is none; bsp.sync() ends the superstep of all processors; bsp",
+        ),
+        ("row", "inbox", AttributeError, "group.inbox: there is none; write bsp.inbox, of the whole machine"),
+        ("inbox", "payload", AttributeError, "bsp.inbox.payload: there is none; bsp.inbox[0].payload is that of the"),
+        (
+            "inbox",
+            lambda inbox: inbox["a"],
+            ValueError,
+            "messages with that tag are [m for m in bsp.inbox if m.tag == 'a']",
+        ),
+        (
+            "split",
+            "sync",
+            AttributeError,
+            "bsp.split(...).sync: there is none; the machine of its block has it: `with bsp.",
+        ),
+        ("bsp", lambda bsp: bsp.sync("a"), TypeError, "BSP.sync() takes 1 positional argument but 2 were given"),
+    ],
+)
+def test_what_there_is_not_is_an_error_that_says_what_to_write(
+    name: str, what: str | Callable[[Any], Any], kind: type[Exception], text: str
+) -> None:
+    def main(bsp: pybsp.BSP) -> str:
+        things: dict[str, Any] = {"bsp": bsp, "x": bsp.array(3), "queue": bsp.queue(), "row": bsp.grid(1, bsp.p).row}
+        things["split"] = bsp.split(0)
+        bsp.sync()
+        things["ticket"], things["inbox"] = things["x"].get(0), bsp.inbox
+        things["started"] = collectives.allreduce.start(bsp, bsp.pid, np.add)
+        thing = things[name]
+        with pytest.raises(kind) as caught:
+            getattr(thing, what) if isinstance(what, str) else what(thing)
+        assert not isinstance(what, str) or (not hasattr(thing, what) and what not in dir(thing))
+        bsp.sync()
+        return str(caught.value)
+
+    for found in pybsp.simulate(main, p=2).results:
+        assert text in found
+
+
+def test_hints_leave_what_worked() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        x, queue = bsp.array(pybsp.layouts.Block(3 * bsp.p, bsp.p)), bsp.queue(np.int64)
+        bsp.sync()
+        x.local[:] = 1
+        ticket, started = x.get(0), collectives.allreduce.start(bsp, 1, np.add)
+        assert x
+        assert ticket
+        assert started
+        assert not queue
+        queue.send(0, 1)
+        bsp.sync()
+        assert x.layout.p == bsp.p
+        assert queue.dtype == np.int64
+        assert len(queue) == bsp.p * (bsp.pid == 0)
+        value: Any = ticket
+        for found in (value + np.ones(3), np.ones(3) + value, value + np.float64(1), np.float64(1) + value):
+            assert found.tolist() == [2.0] * 3
+        assert (value < np.ones(3)).tolist() == [False] * 3
+        started.value  # noqa: B018
+
+    pybsp.simulate(main, p=2)
+
+
+def test_a_logp_processor_says_what_there_is_instead_of_supersteps() -> None:
+    with pytest.raises(
+        AttributeError, match=r"proc\.sync: there is none; LogP has no supersteps; proc\.recv\(\) waits"
+    ):
+        pybsp.logp.simulate(lambda proc: proc.sync(), p=2)
+    for of in (RankProcessor, SimulatedProcessor, TimelessProcessor, CycleProcessor):
+        with pytest.raises(AttributeError, match=r"proc\.sync: there is none; LogP has no supersteps"):
+            getattr(of, "sync")  # noqa: B009
+
+
+@pytest.mark.parametrize("index", [9, -1, "a", slice(1, 2), True])
+def test_a_number_that_is_no_processors_is_an_error_that_names_the_other_ways(index: Any) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        plain, laid_out = bsp.array(4), bsp.array(pybsp.layouts.Block(16, bsp.p))
+        bsp.sync()
+        with pytest.raises(pybsp.UsageError, match=r"from 0 to 3, as in x\[pid\]\[2:5\].* x\.local\[2:5\]$"):
+            plain[index] = 5
+        with pytest.raises(
+            pybsp.UsageError, match=r"x\.local\[2:5\]; by the layout's numbers: x\.global_put\(indices, v"
+        ):
+            laid_out[index] = 5
+        laid_out[np.int64(0)] = 5  # processor 0's part
+        bsp.sync()
+        assert laid_out.local.tolist() == [5.0 * (bsp.pid == 0)] * 4
+
+    pybsp.simulate(main, p=4)

@@ -38,7 +38,7 @@ class Layer(NamedTuple):
 LAYERS = {
     "ground": Layer(
         "_version by_value chunk clocks compiled console convert decoding drawing dtypes errors failures files "
-        "finalizer layouts lazy leftovers managed mpiexec notebook places process public settings shipping "
+        "finalizer instead layouts lazy leftovers managed mpiexec notebook places process public settings shipping "
         "short_records slurm supervise versions ways",
         "",
     ),
@@ -47,7 +47,7 @@ LAYERS = {
     "messages": Layer("agreement mail outgoing poison", "ground transport"),
     "logp": Layer("logp", "ground machines transport messages"),
     "bsp": Layer(
-        "accesses account arrays bsp checkpoints chrome combining gate global_arrays group_notes group_rides instead "
+        "accesses account arrays bsp checkpoints chrome combining gate global_arrays group_notes group_rides "
         "group_shown groups indices labels ledger ledger_file living_parts log notes part_totals participant parts "
         "patterns pictures queues records registrations rides shown superstep trace",
         "ground machines transport messages",

@@ -271,6 +271,24 @@ def test_neither_p_nor_machine_is_an_error() -> None:
         pybsp.simulate(lambda bsp: None)
 
 
+def test_what_may_have_been_meant_for_p_is_named() -> None:
+    with pytest.raises(pybsp.UsageError, match=r"or machine=, got 4, which is for the program; write p=4$"):
+        pybsp.simulate(lambda bsp, n: None, 4)
+    with pytest.raises(pybsp.UsageError, match=r"or machine=, got n=4, which is for the program; write p=4$"):
+        pybsp.simulate(lambda bsp, n: None, n=4)
+
+
+def test_a_program_that_takes_no_machine_is_an_error_that_says_so() -> None:
+    for program in (lambda: 1, lambda *, n=1: n):
+        with pytest.raises(
+            pybsp.UsageError, match=r"BSP machine, which it gets as its first argument, got .*, which takes n"
+        ):
+            pybsp.simulate(program, p=2)
+    with pytest.raises(pybsp.UsageError, match="LogP processor, which it gets as its first argument"):
+        pybsp.logp.simulate(lambda: 1, p=2)
+    assert pybsp.simulate(lambda *machine: len(machine), p=2).results == [1, 1]
+
+
 def test_work_is_measured_where_it_is_asked_for() -> None:
     def main(bsp: pybsp.BSP) -> int:
         total = sum(range(200_000))

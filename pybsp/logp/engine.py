@@ -20,6 +20,7 @@ import numpy as np
 
 from ..errors import DeadlockError, ProcessorError, UnreceivedError, UsageError
 from ..failures import note_place
+from ..instead import hinting
 from ..machine import LogPMachine
 from . import wording
 from .arguments import MOST_STEPS, destination, whole, whole_steps
@@ -136,6 +137,7 @@ class _Events:
         self.submissions: list[_Submission] = []
 
 
+@hinting("proc")
 class SimulatedProcessor:
     """A processor of the simulated machine; see `Processor` for what its methods promise."""
 

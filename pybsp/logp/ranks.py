@@ -36,6 +36,7 @@ from typing import Any, NoReturn, Protocol, overload
 import numpy as np
 
 from ..errors import BSPError, DeadlockError, ProcessorError, UsageError
+from ..instead import hinting
 from ..machine import LogPMachine
 from ..transport import DRAIN, MAIL, Parcel, Section
 from ..transport.medium import MPITransport
@@ -106,6 +107,7 @@ class TimeNotes:
     acquisition_ends: Callable[[], None]
 
 
+@hinting("proc")
 class RankProcessor:
     """A LogP processor on the ranks of a transport. See `Processor` for what its methods promise.
 

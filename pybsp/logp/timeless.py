@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 import greenlet
 
 from ..errors import DeadlockError, UnreceivedError, UsageError
+from ..instead import hinting
 from ..machine import LogPMachine
 from .arguments import destination, whole_steps
 from .payload import arriving, copied, read
@@ -32,6 +33,7 @@ class Sent(NamedTuple):
     after: list[int]
 
 
+@hinting("proc")
 class TimelessProcessor:
     """A processor of a LogP machine without time. What depends on time ends the execution."""
 

@@ -10,6 +10,7 @@ import greenlet
 import numpy as np
 
 from ...errors import UsageError
+from ...instead import hinting
 from ...logp.arguments import destination, whole_steps
 from ...logp.payload import copied
 from ...logp.processor import Message
@@ -26,6 +27,7 @@ class DeliveredMessage(NamedTuple):
     payload: Any
 
 
+@hinting("proc")
 class CycleProcessor:
     """A LogP processor; see `pybsp.logp.Processor` for what its methods promise.
 

@@ -59,6 +59,60 @@ def test_expect_names_everything_that_was_too_much(bsp: pybsp.BSP) -> None:
 
 
 @on_processors
+def test_expect_says_where_most_was_counted_and_where_its_block_begins(bsp: pybsp.BSP) -> None:
+    def block() -> None:
+        bsp.work(1000)
+        with bsp.expect(h=1, work=4):
+            bsp.sync()
+            bsp.ledger  # noqa: B018 - rows that are combined are of all processors
+            bsp.send((bsp.pid + 1) % bsp.p, np.zeros(3))
+            with bsp.superstep("most"):
+                bsp.send((bsp.pid + 1) % bsp.p, np.zeros(10))
+                bsp.work(2)
+            bsp.work(5)
+
+    first = len(bsp.ledger)
+    error = caught(block)
+    expected = f'h: expected at most 1, counted 13 (13 in superstep {first + 1} ("most")); ' * (bsp.p > 1)
+    expected += f"work: expected at most 4, counted 7.0 (5 in superstep {first + 2}); the block begins at {__file__}:"
+    assert error.text.startswith(f"bsp.expect on processor {bsp.pid}: {expected}")
+    assert int(error.text[-2:]) == block.__code__.co_firstlineno % 100 + 2
+    bsp.sync()
+
+
+@pytest.mark.parametrize("call", ["bsp.expect(h=0)", "bsp.superstep('a')"])
+@pytest.mark.parametrize("after", ["bsp.sync()", "bsp.send(0, 1)", "None"])
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_call_for_a_block_without_with_is_an_error(spmd: Spmd, call: str, after: str, begun: bool) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        if begun:
+            bsp.begin()
+        exec(call)
+        if begun:
+            bsp.end()
+        eval(after)
+
+    for error in spmd.errors(main):
+        assert f"{call} at <string>:1: expected a block, without which it does nothing; write `with {call}:`" in str(
+            error
+        )
+
+
+@on_processors
+def test_a_block_may_be_entered_later_and_often_and_be_refused(bsp: pybsp.BSP) -> None:
+    block, expected = bsp.superstep("later"), bsp.expect(supersteps=2)
+    bsp.sync()
+    with expected:
+        for _ in range(2):
+            with block:
+                pass
+    bsp.begin()
+    assert caught(bsp.superstep("early").__enter__).kind is pybsp.UsageError
+    bsp.end()
+    bsp.sync()
+
+
+@on_processors
 def test_expect_counts_words_received_too(bsp: pybsp.BSP) -> None:
     def block() -> None:
         with bsp.expect(h=1):

@@ -557,7 +557,7 @@ def test_what_a_block_expects_counts_its_own_supersteps_though_the_ledger_was_as
 
     for pid, text in enumerate(spmd(main)):
         assert ("h: expected at most 0, counted 1" in text) == (pid < 2 <= spmd.p)
-        assert "work" not in text
+        assert "work:" not in text
         assert "supersteps:" not in text
 
 

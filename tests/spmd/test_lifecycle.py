@@ -392,3 +392,24 @@ def test_abort_ends_virtual_processors_from_any_of_them_without_a_sync(spmd: Spm
 
     with pytest.raises(pybsp.AbortError, match=f"processor {spmd.p - 1} aborted in superstep 0: enough"):
         pybsp.simulate(main, p=spmd.p, checked=spmd.checked)
+
+
+@pytest.mark.parametrize(
+    ("left", "text"),
+    [
+        ("bsp.send(0, 1), bsp.send(bsp.p - 1, np.ones(3))", "2 messages, 4 words"),
+        ("queue.send(0, [1.0, 2.0])", "2 items, 2 words, to processor 0"),
+        ("x.put(0, 1.0, at=0)", "1 message, 1 word, to processor 0"),
+        ("x.get(0)", "requests, to processor 0"),
+    ],
+)
+def test_what_would_never_arrive_is_counted(spmd: Spmd, left: str, text: str) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        x, queue = bsp.array(2), bsp.queue()
+        bsp.sync()
+        eval(left, {"bsp": bsp, "np": np, "x": x, "queue": queue})
+
+    if "bsp.p" in left:
+        text += ", to processor 0" if spmd.p == 1 else f", to processors 0, {spmd.p - 1}"
+    for error in spmd.errors(main):
+        assert f"after the last sync, and would never arrive ({text}); call bsp.sync() before" in str(error)
