@@ -17,7 +17,7 @@ _PICKLED = frozenset({tuple, list, dict, set, frozenset})
 _pool = BufferPool()
 
 
-class UnreadPayload:
+class UnreadablePayload:
     """What arrives of an object whose pickle cannot be read."""
 
     __slots__ = ("error",)
@@ -39,13 +39,13 @@ def copied(payload: Any) -> Any:
 
 def read(arrived: Any) -> Any:
     """What its receiver has of a payload; the error is the receiver's, as on ranks, and not the sender's."""
-    if type(arrived) is UnreadPayload:
+    if type(arrived) is UnreadablePayload:
         raise arrived.error
     return arrived
 
 
 def arriving(payload: Any) -> Any:
-    """`copied`, or an UnreadPayload.
+    """`copied`, or an UnreadablePayload.
 
     Raises:
         UsageError: it cannot be pickled.
@@ -66,14 +66,14 @@ def arriving(payload: Any) -> Any:
             try:
                 return pickle.loads(data, buffers=[buffer.raw().tobytes() for buffer in buffers])
             except Exception as error:
-                return UnreadPayload(error)
+                return UnreadablePayload(error)
     mail = Mail(_pool, "proc.send")
     mail.send(0, payload, None)
     parcels, _ = mail.pack()
     try:
         return Inbox([(0, parcels[0][MAIL])])[0].payload
     except Exception as error:
-        return UnreadPayload(error)
+        return UnreadablePayload(error)
 
 
 def _is_immutable(payload: Any) -> bool:
