@@ -248,6 +248,16 @@ def test_what_is_in_a_state_twice_is_one_thing_again() -> None:
     assert back[0] is back
 
 
+def test_an_array_that_is_saved_elsewhere_is_itself_in_what_is_pickled_too() -> None:
+    thing = Thing()
+    encoder = StateEncoder({id(thing.array): 0})
+    tree = encoder.state({"thing": thing, "array": thing.array})
+    there = np.ones(5)
+    found = StateDecoder([block.copy() for block in encoder.blocks], [there], True, "file").value(tree)
+    assert found["thing"].array is there
+    assert found["array"] is there
+
+
 @pytest.mark.parametrize("bits", [np.random.PCG64, np.random.MT19937, np.random.Philox, np.random.SFC64])
 def test_generators_go_on(bits: Any) -> None:
     draws, other = np.random.Generator(bits(7)), random.Random(7)

@@ -951,6 +951,7 @@ def test_ranks_that_nobody_refers_to_any_more_end() -> None:
     files = len(os.listdir("/proc/self/fd"))
     ranks = pybsp.ranks(1)
     processes = ranks.run(lambda bsp: os.getpid()).results
+    assert ranks.run(lambda bsp: np.zeros(100_000)).results[0].size == 100_000  # in a file of theirs
     del ranks
     gc.collect()
     wait_for_the_end_of(processes)

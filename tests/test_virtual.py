@@ -239,6 +239,17 @@ def test_the_original_exception_of_the_lowest_failing_processor_is_raised() -> N
     assert places == ["(on virtual processor 2 of 4, in superstep 1)"]
 
 
+@pytest.mark.parametrize("p", [1, 2])
+def test_the_place_of_an_exception_is_noted_where_there_are_several_processors(p: int) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        raise LookupError
+
+    with pytest.raises(LookupError) as caught:
+        pybsp.simulate(main, p=p)
+    place = f"(on virtual processor 0 of {p}, in superstep 0)" if p > 1 else ""
+    assert "".join(getattr(caught.value, "__notes__", [outcome(caught.value).place])) == place
+
+
 def test_processors_that_do_different_things_raise_a_sync_error() -> None:
     def main(bsp: pybsp.BSP) -> None:
         if bsp.pid == 2:

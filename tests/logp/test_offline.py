@@ -61,6 +61,16 @@ def test_within_the_bound_without_a_stall(p: int, L: int, o: int, G: int) -> Non
                 assert sim.time == known.cost(machine)
 
 
+def test_what_stays_has_no_slot() -> None:
+    known = timetable([1, 0, 0, 1], [1, 1, 0, 0], 2)
+    assert list(zip(known.destinations.tolist(), known.slots.tolist(), strict=True)) == [
+        (1, 0),
+        (0, -1),
+        (1, -1),
+        (0, 0),
+    ]
+
+
 def test_the_bounds_are_those_of_section_4_2() -> None:
     machine = LogPMachine(p=9, L=10, o=3, G=4)  # capacity 3
     assert [cost(machine, h) for h in (0, 1, 3)] == [0, 2 * 3 + 10, 2 * 3 + 4 * 2 + 10]

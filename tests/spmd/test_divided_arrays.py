@@ -156,6 +156,7 @@ DIFFERENT: dict[str, tuple[Any, tuple[Any, ...], tuple[Any, ...], str]] = {
     "op": (collectives.exclusive_prefix, (1, np.add), (1, np.maximum), "op"),
     "values": (collectives.segmented_prefix, (1, True, np.add), (1.0, True, np.add), "values"),
     "keys": (collectives.argsort, (ONE,), (np.arange(3),), "keys"),
+    "balanced": (collectives.balanced_sort, (ONE,), (np.arange(3),), "keys"),
     "stable": (collectives.balanced_sort, (ONE, None, True), (ONE, None, False), "stable"),
     "counted": (collectives.unique, (ONE, True), (ONE, False), "return_counts"),
     "sums": (collectives.group_by, (ONE, ONE, np.add), (ONE, ONE, np.maximum), "op"),
