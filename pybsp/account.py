@@ -106,8 +106,8 @@ class Account:
 
         Blocks with a label are those that the program is in now; a label of the superstep's own is its own again.
         """
+        self.log.work = saved["work"]  # what is counted from here on begins with that
         self.log.resume(saved["log"])
-        self.log.work = saved["work"]
         self.set_computed(saved["computed"])
         label, lasting = saved["labels"]
         self.label_this(self.lasting if label == lasting else label)

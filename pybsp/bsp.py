@@ -60,7 +60,7 @@ class BSP(Public):
     _public = (
         *("p", "pid", "machine", "inbox", "router", "send", "room", "queue", "array", "register", "sync", "begin"),
         *("end", "superstep", "label", "ride", "carry_out", "stream", "restore", "checkpoint", "group", "grid"),
-        *("split", "work", "time", "expect", "ledger", "abort"),
+        *("split", "work", "time", "expect", "ledger", "pending", "abort"),
     )
 
     def __init__(self, superstep: SuperstepEngine, machine: BSPMachine | EBSPMachine) -> None:

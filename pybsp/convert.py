@@ -79,7 +79,7 @@ def check_program(operation: str, argument: str, program: Any, of: str = "BSP ma
     if inspect.isgeneratorfunction(program) or inspect.isasyncgenfunction(program):
         raise UsageError(f"{expected}, got a generator, {name}, which runs nothing when it is called: it has a yield")
     try:
-        inspect.signature(program).bind_partial(None)
+        inspect.signature(program, follow_wrapped=False).bind_partial(None)  # a decorator may hand on other arguments
     except ValueError:
         pass  # nothing is known of it
     except TypeError:

@@ -50,7 +50,11 @@ class Gate:
 
     def unentered(self, call: str) -> None:
         """A block was dropped before it was entered: its call has done nothing, on the line that goes on."""
-        self.misused = f"{call} at {where()}: expected a block, without which it does nothing; write `with {call}:`"
+        if self.over or self.failed is not None:
+            return  # nothing depends on it any more
+        line = where()
+        place = "" if line.startswith(f"{__file__}:") else f" at {line}"  # the program's function has ended
+        self.misused = f"{call}{place}: expected a block, without which it does nothing; write `with {call}:`"
         self.close(self.misused)
 
     def check(self, operation: str) -> None:

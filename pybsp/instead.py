@@ -125,7 +125,8 @@ _OPERATORS = [
     *(f"__{side}{name}__" for name in _BINARY for side in ("", "r")),
     *(f"__{name}__" for name in ("neg", "abs", "float", "int", "lt", "le", "gt", "ge")),
 ]
-_SHOWN = {"__len__": "len({})", "__iter__": "iterating over {}", "__getitem__": "{}[...]"}
+_OURS = ("builtins", "pybsp")  # modules of operands that know nothing of what is hinted at
+_SHOWN = {"__len__": "len({})", "__getitem__": "{}[...]"}
 
 
 def hinting(called: str) -> Callable[[Class], Class]:
@@ -136,7 +137,7 @@ def hinting(called: str) -> Callable[[Class], Class]:
 
     def decorated(of: Class) -> Class:
         for name, hint in _HINTS[called].items():
-            if name in of.__dict__ and of.__dict__[name] is not None:
+            if name in of.__dict__:
                 continue  # there is one
             if name == "__len__":  # which Python would ask whether one is true
                 setattr(of, "__bool__", _true)  # noqa: B010 - type checkers are not to know
@@ -153,10 +154,10 @@ def hinting(called: str) -> Callable[[Class], Class]:
 
 
 def _refusing(text: str, is_operator: bool) -> Callable[..., Any]:
-    """A special method that is refused. Operators with what is numpy's are left to it: it takes a ticket's value."""
+    """A special method that is refused. Operators with what is others' are left to it: numpy takes a ticket's value."""
 
     def refuse(instance: object, *others: Any) -> Any:
-        if is_operator and any(isinstance(other, (np.ndarray, np.generic)) for other in others):
+        if is_operator and any(type(other).__module__.partition(".")[0] not in _OURS for other in others):
             return NotImplemented
         raise TypeError(text)
 
@@ -204,7 +205,6 @@ def _as_values(values: str, what: str) -> dict[str, str]:
         **{name: f"write {values}.{name} ({values} {what})" for name in _OF_ARRAYS},
         **dict.fromkeys(_OPERATORS, f"write {values} (which {what})"),
         "__getitem__": f"write {values}[...] ({values} {what})",
-        "__iter__": f"write {values} (which {what})",
         "__len__": f"write len({values}) ({values} {what})",
     }
 

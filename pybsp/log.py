@@ -41,12 +41,12 @@ class Counts:
         self._log, self.first, self.most = log, len(log), most
         self.begin()
         self.supersteps = self.h = self.messages = 0
-        self.work, self.before = 0.0, log.work
+        self.work = 0.0
         self.largest: dict[str, tuple[float, int, str]] = {}
 
     def begin(self) -> None:
-        """Count the supersteps that end from now on."""
-        self._next = len(self._log)
+        """Count the supersteps that end from now on, and what is charged from now on."""
+        self._next, self.before = len(self._log), self._log.work
 
     def update(self) -> None:
         """Count the supersteps that have ended meanwhile."""

@@ -975,20 +975,22 @@ class SuperstepEngine:
         if left:
             raise UsageError(
                 f"{left}: something was sent in {self.account.described()}, after the last sync, "
-                f"and would never arrive ({self._left_behind()}); call {machine}.sync() {before}"
+                f"and would never arrive{self._left_behind()}; call {machine}.sync() {before}"
             )
         self.settle(self.meet(END, None, {}), END, "ended", line)
         self.gate.close(f"the {self.gate.of} has ended; nothing can be sent or synced after it", "ended")
 
     def _left_behind(self) -> str:
-        """What would never arrive, in words."""
+        """What would never arrive, and to whom, in words; empty where others have to say what they ask for."""
         parcels = self._pack(None)[0]
+        if not parcels:
+            return ""
         sections = [section for parcel in parcels.values() for section in parcel.items()]
         items = sum(section.messages for stream, section in sections if stream >= JOINED)
         messages = sum(section.messages for stream, section in sections if stream < JOINED)
         counts = [(items, "item"), (messages, "message"), (sum(section.words for _, section in sections), "word")]
         what = ", ".join(f"{n} {name}{'s' * (n != 1)}" for n, name in counts if n)
-        return f"{what or 'requests'}, to processor{'s' * (len(parcels) != 1)} {few(sorted(parcels))}"
+        return f" ({what or 'requests'}, to processor{'s' * (len(parcels) != 1)} {few(sorted(parcels))})"
 
     def report_failure(self, error: BaseException) -> Arrival | None:
         """Tell the others that this processor failed; returns what all were doing, and said.

@@ -37,8 +37,8 @@ os.environ.setdefault("UCX_VFS_ENABLE", "n")
 # and a rank that starts fails where it has just seen one. Ranks of tests on hosts take all (clusters.py).
 os.environ.setdefault("UCX_LOG_LEVEL", "fatal")
 os.environ.setdefault("UCX_NET_DEVICES", "lo")
-# No machine file that a user's `pybsp run --calibrate` has kept decides what tests see, nor does the width of a terminal,
-# which a pytest of several processes tells them.
+# No machine file that a user's `pybsp run --calibrate` has kept decides what tests see, nor does the width of a
+# terminal, which a pytest of several processes tells them.
 os.environ["XDG_CACHE_HOME"] = str(Path(__file__).parent.parent / ".pytest_cache" / "user")
 os.environ.pop("COLUMNS", None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -96,7 +96,6 @@ VALUES = "queue.values has the items that arrived with the last sync"
         ("x", "sum", AttributeError, f"x.sum: there is none; write x.local.sum ({LOCAL})"),
         ("x", "global_get", AttributeError, "x.global_get: there is none; only an array that is made of a layout"),
         ("x", len, TypeError, f"len(x): there is none; write len(x.local) ({LOCAL})"),
-        ("x", list, TypeError, "iterating over x: there is none; write x.local"),
         ("x", lambda x: x + 1, TypeError, "arithmetic with x: there is none; write x.local"),
         ("x", lambda x: 2.0 * x, TypeError, "arithmetic with x: there is none; write x.local"),
         ("x", lambda x: x < 1, TypeError, "arithmetic with x: there is none; write x.local"),
@@ -110,7 +109,7 @@ VALUES = "queue.values has the items that arrived with the last sync"
         ),
         ("started", lambda ticket: 1 - ticket, TypeError, "arithmetic with ticket: there is none; write ticket.value"),
         ("started", len, TypeError, f"len(ticket): there is none; write len(ticket.value) ({VALUE})"),
-        ("queue", list, TypeError, "iterating over queue: there is none; write queue.values"),
+        ("queue", list, TypeError, "queue[...]: there is none; write queue.values[...]"),
         ("queue", lambda queue: queue[0], TypeError, f"queue[...]: there is none; write queue.values[...] ({VALUES})"),
         ("queue", "put", AttributeError, "queue.put: there is none; queue.send(dest, values) sends items"),
         (
@@ -156,6 +155,16 @@ def test_what_there_is_not_is_an_error_that_says_what_to_write(
         assert text in found
 
 
+class Operand:
+    """What knows how to be combined with anything."""
+
+    def __radd__(self, other: Any) -> str:
+        return "its own"
+
+    def __sub__(self, other: Any) -> str:
+        return "its own"
+
+
 def test_hints_leave_what_worked() -> None:
     def main(bsp: pybsp.BSP) -> None:
         x, queue = bsp.array(pybsp.layouts.Block(3 * bsp.p, bsp.p)), bsp.queue(np.int64)
@@ -175,6 +184,8 @@ def test_hints_leave_what_worked() -> None:
         for found in (value + np.ones(3), np.ones(3) + value, value + np.float64(1), np.float64(1) + value):
             assert found.tolist() == [2.0] * 3
         assert (value < np.ones(3)).tolist() == [False] * 3
+        assert value + Operand() == Operand() - value == "its own"
+        assert not any(isinstance(one, Iterable) for one in (x, ticket, started, queue))
         started.value  # noqa: B018
 
     pybsp.simulate(main, p=2)

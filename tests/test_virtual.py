@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,11 @@ def test_what_may_have_been_meant_for_p_is_named() -> None:
 
 
 def test_a_program_that_takes_no_machine_is_an_error_that_says_so() -> None:
+    @wraps(lambda: 1)
+    def handing_on(bsp: pybsp.BSP) -> int:
+        return bsp.p
+
+    assert pybsp.simulate(handing_on, p=2).results == [2, 2]
     for program in (lambda: 1, lambda *, n=1: n):
         with pytest.raises(
             pybsp.UsageError, match=r"BSP machine, which it gets as its first argument, got .*, which takes n"

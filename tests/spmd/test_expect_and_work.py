@@ -98,6 +98,31 @@ def test_a_call_for_a_block_without_with_is_an_error(spmd: Spmd, call: str, afte
         )
 
 
+def test_a_block_that_outlives_the_function_or_the_run_changes_no_word_of_it(spmd: Spmd) -> None:
+    outlived: list[Any] = []
+
+    def main(bsp: pybsp.BSP, blocks: list[Any]) -> None:
+        blocks.append(bsp.superstep("late"))
+        outlived.append(bsp)
+
+    spmd(main, outlived)
+    machines = [one for one in outlived if isinstance(one, pybsp.BSP)]
+    del outlived[:]
+    for bsp in machines:
+        assert "ended in superstep" in repr(bsp)
+        with pytest.raises(pybsp.UsageError, match="the run has ended"):
+            bsp.sync()
+
+    def held_until_its_end(bsp: pybsp.BSP) -> None:
+        block = bsp.superstep("late")
+        bsp.sync()
+        assert block
+
+    for error in spmd.errors(held_until_its_end):
+        assert "bsp.superstep('late')" in str(error)
+        assert "gate.py" not in str(error)
+
+
 @on_processors
 def test_a_block_may_be_entered_later_and_often_and_be_refused(bsp: pybsp.BSP) -> None:
     block, expected = bsp.superstep("later"), bsp.expect(supersteps=2)

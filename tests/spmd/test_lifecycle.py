@@ -413,3 +413,15 @@ def test_what_would_never_arrive_is_counted(spmd: Spmd, left: str, text: str) ->
         text += ", to processor 0" if spmd.p == 1 else f", to processors 0, {spmd.p - 1}"
     for error in spmd.errors(main):
         assert f"after the last sync, and would never arrive ({text}); call bsp.sync() before" in str(error)
+
+
+def test_of_what_others_would_be_asked_for_nothing_is_counted(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        x = bsp.array(2)
+        bsp.sync()
+        pattern = x.pattern(0, [0, 1])
+        bsp.sync()
+        pattern.get()
+
+    for pid, error in enumerate(spmd.errors(main)):
+        assert ("would never arrive;" in str(error)) == (pid > 0), error
