@@ -78,8 +78,11 @@ def of_contexts(bsp: pybsp.BSP) -> tuple[list[str], Any]:
     shown = [repr(expected)]
     with expected:
         shown.append(repr(expected))
-    shown += [repr(expected), repr(bsp.label("norm")), repr(bsp.superstep("step"))]
+    step = bsp.superstep("step")
+    shown += [repr(expected), repr(bsp.label("norm")), repr(step)]
     bsp.label("")
+    with step:
+        pass
     return shown, bsp.router
 
 
@@ -156,9 +159,9 @@ REPRS: list[tuple[Callable[[pybsp.BSP], tuple[list[str], Any]], list[str]]] = [
     (
         of_contexts,
         [
-            "<expect: to be entered by with>",
-            "<expect: entered>",
-            "<expect: left>",
+            "<bsp.expect(h=3): to be entered by with>",
+            "<bsp.expect(h=3): entered>",
+            "<bsp.expect(h=3): left>",
             "<bsp.label('norm')>",
             "<bsp.superstep('step')>",
             "<router: direct>",
