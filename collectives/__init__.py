@@ -117,7 +117,5 @@ if not TYPE_CHECKING:
             ".unique": ("unique",),
         },
         of_programs=True,
+        by_name=("baselines", "ebsp"),
     )
-    for name in "baselines", "ebsp":  # what they offer is public, name by name
-        __all__.remove(name)
-    del name

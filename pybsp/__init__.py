@@ -144,9 +144,7 @@ if not TYPE_CHECKING:
             ".started": ("Execution", "Ranks", "ranks", "start_ranks"),
             ".testing": ("raises_on",),
         },
+        by_name=("collectives", "routing"),
     )
-    for name in "collectives", "routing":  # what they offer is public, name by name
-        __all__.remove(name)
-    del name
 
 exits.install()

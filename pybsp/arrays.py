@@ -19,7 +19,7 @@ from .indices import store
 from .instead import hinting
 from .mail import MUCH, SHORT, SHORTEST
 from .outgoing import words_of
-from .public import Public
+from .public import Public, special
 from .shown import ELSEWHERE
 from .transport import Bytes
 
@@ -127,6 +127,7 @@ class Array(Public):
     """
 
     _public: ClassVar[tuple[str, ...]] = ("local", "shapes", "put", "get", "pattern", "free")
+    _by_index = ""  # what takes other numbers than those of processors, in words
 
     def __init__(self, superstep: SuperstepEngine, number: int, local: NDArray[Any], created: str) -> None:
         self._superstep, self._gate, self.number = superstep, superstep.gate, number
@@ -478,8 +479,6 @@ class Array(Public):
             f"{show(pid)}; this processor's own part is x.local, as in x.local[2:5]{self._by_index}"
         )
 
-    _by_index = ""  # what takes other numbers than those of processors, in words
-
     def _processor(self, pid: Any, operation: str, argument: str) -> int:
         if type(pid) is not int or not 0 <= pid < self._gate.limit:
             pid = self._gate.processor(operation, argument, pid)
@@ -641,7 +640,7 @@ class Remote(NDArrayOperatorsMixin):
 
     def __dir__(self) -> list[str]:
         """As of `Public`, which numpy's stubs let no class with its operators be."""
-        return [*(name for name in super().__dir__() if name.startswith("__")), "put", "get"]
+        return [*special(super().__dir__()), "put", "get"]
 
     def _refuse(self, *_: Any, **given: Any) -> NoReturn:
         """What numpy and all operators ask for, which would take this for an object else."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ._version import __version__
-from .errors import BSPError
+from .errors import BSPError, nearest
 
 
 class Command(NamedTuple):
@@ -140,13 +140,13 @@ def _require_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> N
     named = words[0] if words else "-"
     if named.startswith("-") or named in COMMANDS:
         return  # or argparse says what is wrong
-    import difflib  # nobody else needs them
-    import shlex
+    import shlex  # nobody else needs it
 
     if named.endswith(".py") or os.path.isfile(named):
         parser.error(f"{named!r} is no command, but a program: `{shlex.join(['pybsp', 'run', *words])}` would run it")
-    near = "".join(f"; did you mean {name}?" for name in difflib.get_close_matches(named, COMMANDS, 1))
-    parser.error(f"argument COMMAND: expected one of {', '.join(COMMANDS)}, got {named!r:.40}{near}")
+    near = nearest(named, COMMANDS)
+    hint = f"; did you mean {near}?" if near else ""
+    parser.error(f"argument COMMAND: expected one of {', '.join(COMMANDS)}, got {named!r:.40}{hint}")
 
 
 def _not_written(command: str, error: OSError) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from types import FrameType
 
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
@@ -194,6 +195,17 @@ class RoutingError(BSPError):
         ...     print(type(error).__name__)
         RoutingError
     """
+
+
+def nearest(name: str, names: Iterable[str], alike: float = 0.6) -> str:
+    """What may have been meant by a name that there is not; empty where none of the names is spelt like it.
+
+    Args:
+        alike: how much, by difflib's ratio.
+    """
+    from difflib import get_close_matches  # it takes milliseconds, which no start needs
+
+    return next(iter(get_close_matches(name, list(names), 1, alike)), "")
 
 
 def where() -> str:

@@ -50,14 +50,13 @@ class GlobalArray(Array):
     """
 
     _public = (*Array._public, "layout", "global_get", "global_put", "global_pattern")
+    _by_index = "; by the layout's numbers: x.global_put(indices, values), x.global_get(indices)"
 
     def __init__(
         self, superstep: SuperstepEngine, number: int, local: NDArray[Any], created: str, layout: Layout
     ) -> None:
         super().__init__(superstep, number, local, created)
         self.layout = layout
-
-    _by_index = "; by the layout's numbers: x.global_put(indices, values), x.global_get(indices)"
 
     @property
     def kind(self) -> str:

@@ -7,12 +7,12 @@ longer for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from inspect import getattr_static
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from .errors import nearest
 from .public import Public
 
 Class = TypeVar("Class", bound=type)
@@ -78,7 +78,7 @@ _OTHERS = {
     "values": "values are those of a queue: queue = bsp.queue()",
 }
 
-_ALIKE = 0.75  # of difflib: what is spelt more unlike is no slip
+_ALIKE = 0.75  # what is spelt more unlike is no slip
 
 # -- of a processor ----------------------------------------------------------------------------------------------------
 
@@ -95,9 +95,8 @@ def instead_of(name: str, names: Iterable[str] = ()) -> str:
     if name in _OTHERS or small in _OTHERS:
         return _OTHERS.get(name, _OTHERS.get(small, ""))
     there = {one for one in names if not one.startswith("_")}
-    for near in get_close_matches(small, [*there, *_CALLED] if there else (), 1, _ALIKE):
-        return f"did you mean bsp.{near}?" if near in there else instead_of(near)
-    return ""
+    near = nearest(small, [*there, *_CALLED], _ALIKE) if there else ""
+    return f"did you mean bsp.{near}?" if near in there else near and instead_of(near)
 
 
 def instead_of_assigning(name: str, value: Any, is_method: bool) -> str:

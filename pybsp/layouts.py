@@ -24,12 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import BoundsError, UsageError
+from .public import special
 
 __all__ = ["Block", "BlockCyclic", "Cyclic", "Layout"]
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+    return [*__all__, *special(globals())]
 
 
 Ints = NDArray[np.intp]

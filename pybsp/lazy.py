@@ -33,7 +33,7 @@ class _Package(ModuleType):
 
 
 def lazy(
-    package: str, offered: Mapping[str, Sequence[str]], of_programs: bool = False
+    package: str, offered: Mapping[str, Sequence[str]], of_programs: bool = False, by_name: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """The `__getattr__`, `__dir__` and `__all__` of a package.
 
@@ -42,6 +42,7 @@ def lazy(
         offered: the names that it offers, by the module that has them (as in an import: ".bsp"); where there are none,
             the module itself is what is offered.
         of_programs: whether its names are what programs call in their supersteps: `ready` loads all of them then.
+        by_name: packages among them that `__all__` has not: what they offer is public, name by name.
     """
     here = sys.modules[package]
     origins = {name: module for module, names in offered.items() for name in names or (module[1:],)}
@@ -65,7 +66,8 @@ def lazy(
     def __dir__() -> list[str]:  # noqa: N807
         return sorted({*origins, *(name for name in vars(here) if name.startswith("__"))})
 
-    return __getattr__, __dir__, sorted(name for name in origins if name == "__version__" or not name.startswith("_"))
+    listed = {name for name in origins if name == "__version__" or not name.startswith("_")}
+    return __getattr__, __dir__, sorted(listed.difference(by_name))
 
 
 def of_programs() -> Sequence[str]:

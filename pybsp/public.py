@@ -12,7 +12,7 @@ class Listed(type):
     _public: tuple[str, ...]
 
     def __dir__(cls) -> list[str]:
-        return [*_special(super().__dir__()), *(name for name in cls._public if hasattr(cls, name))]
+        return [*special(super().__dir__()), *(name for name in cls._public if hasattr(cls, name))]
 
 
 class Public(metaclass=Listed):
@@ -22,9 +22,9 @@ class Public(metaclass=Listed):
     _public: ClassVar[tuple[str, ...]] = ()
 
     def __dir__(self) -> list[str]:
-        return [*_special(super().__dir__()), *self._public]
+        return [*special(super().__dir__()), *self._public]
 
 
-def _special(names: Iterable[str]) -> list[str]:
+def special(names: Iterable[str]) -> list[str]:
     """Those that are Python's own."""
     return [name for name in names if name.startswith("__")]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from .errors import UsageError
+from .errors import UsageError, nearest
 
 MACHINE = "PYBSP_MACHINE"
 ROUTER = "PYBSP_ROUTER"
@@ -120,11 +120,7 @@ def unknown() -> dict[str, str]:
     """The variables here that have such a name and are no settings, and of each the one that is meant, "" if none."""
     names = [name for name in os.environ if name.startswith("PYBSP_") and name not in DEFAULTS]
     names = sorted(set(names).difference(OF_OTHERS))
-    if not names:
-        return {}
-    import difflib  # nobody else needs it
-
-    return {name: next(iter(difflib.get_close_matches(name, DEFAULTS, 1)), "") for name in names}
+    return {name: nearest(name, DEFAULTS) for name in names}
 
 
 def warnings() -> list[str]:

@@ -45,7 +45,12 @@ def silence() -> None:
 
 def show(calibration: Calibration, where: Console) -> None:
     """Print all tables and flags."""
-    for part in tables(calibration):
+    put(tables(calibration), where)
+
+
+def put(parts: Iterable[RenderableType], where: Console) -> None:
+    """Print tables, and lines of text of any length."""
+    for part in parts:
         where.print(part, highlight=False, soft_wrap=isinstance(part, Text))
 
 

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.text import Text
-
 from pybsp.errors import UsageError
 from pybsp.files import replacing, require_different
 
@@ -47,8 +45,7 @@ def add_export(parser: argparse.ArgumentParser) -> None:
 
 def _show(options: argparse.Namespace) -> int:
     if options.plot is None and not machine_file.is_calibrated(options.machine):
-        for part in report.of_machines(machine_file.figures(options.machine)):
-            report.console().print(part, highlight=False, soft_wrap=isinstance(part, Text))
+        report.put(report.of_machines(machine_file.figures(options.machine)), report.console())
         return 0
     calibration = machine_file.read(options.machine)
     require_different([("--plot", options.plot)], _read_files(options))
@@ -62,14 +59,12 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    where = report.console()
     if machine_file.is_calibrated(options.a) and machine_file.is_calibrated(options.b):
         first, second = machine_file.read(options.a), machine_file.read(options.b)
         parts = compare.tables(first, second, options.a, options.b)
     else:
         parts = compare.of_machines(options.a, options.b)
-    for part in parts:
-        where.print(part, highlight=False, soft_wrap=isinstance(part, Text))
+    report.put(parts, report.console())
     return 0
 
 
