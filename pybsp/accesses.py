@@ -278,7 +278,8 @@ class Accesses(Participant):
                 if len(record) == SHORT_PUT:
                     start = record[1]
                     values = np.frombuffer(record[2], local.dtype)
-                    local[start : start + values.size] = values
+                    items = local if local.ndim == 1 else local.reshape(-1)  # a view: all arrays are C-contiguous
+                    items[start : start + values.size] = values
                     continue
                 _, stored, offset, shape = cast("tuple[int, Any, int, tuple[int, ...]]", record)
                 values = np.ndarray(shape, local.dtype, data, offset)

@@ -219,8 +219,8 @@ class Array(Public):
             return  # legal, and nothing to do
         assert self._shapes is not None
         out = self._superstep.accesses.put(dest)
-        if size <= SHORT and (size <= SHORTEST or out.words < MUCH) and len(self._shapes[dest]) == 1:
-            start = _start(at, self._shapes[dest][0])
+        if size <= SHORT and (size <= SHORTEST or out.words < MUCH):
+            start = _start(at, self._shapes[dest])
             if start >= 0:
                 # The one copy of the call: copying a little thrice takes less time than saying where it lies.
                 out.records.append((self.number, start, items.tobytes()))
@@ -665,14 +665,27 @@ class Remote(NDArrayOperatorsMixin):
         return f"<{'all' if self._at is None else show(self._at)} of processor {self._pid}'s part of {self._array!r}>"
 
 
-def _start(at: Any, size: int) -> int:
-    """Where a checked index into one axis of that size begins, if what it selects lies together; else -1."""
-    if type(at) is slice:
-        start, _, step = at.indices(size)
-        return start if step == 1 else -1
+def _start(at: Any, shape: tuple[int, ...]) -> int:
+    """At which item, in C order, a checked index of that shape begins, if what it selects lies together; else -1."""
     if at is None:
         return 0
-    return (at if at >= 0 else at + size) if type(at) is int else -1
+    if type(at) is slice and len(shape) == 1:  # as below, in fewer steps
+        start, _, step = at.indices(shape[0])
+        return start if step == 1 else -1
+    parts = at if type(at) is tuple else (at,)
+    start, several = 0, False  # whether an axis has several places: those behind it are taken whole then
+    for part, size in zip(parts, shape, strict=False):
+        if type(part) is slice:
+            first, end, step = part.indices(size)
+            if step != 1 or (several and end - first < size):
+                return -1
+            several = several or end - first > 1
+        elif type(part) is int and not (several and size > 1):
+            first = part if part >= 0 else part + size
+        else:
+            return -1
+        start = start * size + first
+    return start * math.prod(shape[len(parts) :])
 
 
 def plain(at: Any) -> Any:

@@ -467,6 +467,10 @@ class SuperstepEngine:
                     got = None if reads else self._deliver_plain(came, own)
                 if got is None:
                     arrival = _beside(arrival_of(came, self._noted), self.pid, own)
+            elif self._meet is not None and not (own or ways or reads or self.patterns.awaited):
+                arrival = self._meet(SYNC, log)  # what arrived before is forgotten, and no more
+                if arrival is None:
+                    return True  # it is noted
             else:
                 arrival = _beside(self.route(kind, None, _NONE, COUNTS), self.pid, own)
             sent = counts[0], counts[1], items, ways

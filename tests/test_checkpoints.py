@@ -1115,8 +1115,8 @@ def test_a_job_is_started_again_while_it_gets_further(tmp_path: Path) -> None:
     assert restarts.until_done(job(1), lambda: True, [tmp_path], 5) == 1
 
 
-@pytest.mark.parametrize(("restarts_", "status"), [(0, 137), (1, 0)])
-def test_a_job_that_its_launcher_ends_as_if_it_had_saved_has_died(tmp_path: Path, restarts_: int, status: int) -> None:
+@pytest.mark.parametrize("restarts_", [0, 1])
+def test_a_job_that_its_launcher_ends_as_if_it_had_saved_has_died(tmp_path: Path, restarts_: int) -> None:
     """srun ends the ranks that are left by SIGTERM, whose status is that of a job which was told to end and has."""
     path, died = tmp_path / "program.py", tmp_path / "died"
     path.write_text(
@@ -1132,8 +1132,10 @@ def test_a_job_that_its_launcher_ends_as_if_it_had_saved_has_died(tmp_path: Path
     )
     options = ["-n", "2", "--checkpoint", str(tmp_path / "ck"), *["--restarts", str(restarts_)][: 2 * restarts_]]
     ended = run([*python("-m"), "pybsp", "run", *options, str(path)])
-    assert ended.code == status, ended
-    assert ("the job died (status 137); started again" in ended.err) == bool(restarts_)
+    # Beside other work MPICH may say of the rank first that it has killed: 9.
+    died_so = ["137", "9"]
+    assert str(ended.code) in (["0"] if restarts_ else died_so), ended
+    assert any(f"the job died (status {one}); started again" in ended.err for one in died_so) == bool(restarts_)
 
 
 @pytest.mark.whole

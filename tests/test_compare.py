@@ -364,6 +364,7 @@ def test_a_sparse_exchange_sends_to_partners_and_a_logarithm(p: int) -> None:
     assert rounds(1024) == 10
 
 
+@pytest.mark.whole
 def test_growth_counts_what_was_sent() -> None:
     rows = growth(quick=True)
     assert {row["p"] for row in rows} == {4, 16, 64}

@@ -74,6 +74,7 @@ IN_HEADS = """
 """
 
 
+@pytest.mark.whole
 def test_small_mail_to_others_alone_is_read_from_the_heads(program: Program) -> None:
     ended_well(ranks(2, program(IN_HEADS), PYBSP_SHARED="0"))
 
@@ -108,6 +109,7 @@ BESIDE_HEADS = """
 """
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "environment",
     [

@@ -174,6 +174,7 @@ def test_frames_arrive_whole_in_order_and_not_early(network: list[Network]) -> N
     assert made.switch.lateness >= 0
 
 
+@pytest.mark.whole
 def test_a_port_is_read_little_ahead_of_its_line(network: list[Network]) -> None:
     network.append(made := Network(2, Link(0.0, 1e3)))  # more than a minute a frame
     made.ports[0].settimeout(0.3)

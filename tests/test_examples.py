@@ -110,6 +110,7 @@ def test_pagerank_ranks_alike_for_every_p(capsys: pytest.CaptureFixture[str]) ->
         assert sum(ranking.ranks.values()) == pytest.approx(1)
 
 
+@pytest.mark.whole
 def test_pagerank_takes_one_superstep_an_iteration(capsys: pytest.CaptureFixture[str]) -> None:
     done = pybsp.simulate(pagerank.main, 60, p=3)
     assert len(of_label(done, "iterate")) == done.results[0].iterations + 1

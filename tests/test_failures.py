@@ -295,6 +295,7 @@ def test_all_raise_before_the_first_run_and_one_speaks(program: Program) -> None
     failed_once(ranks(4, program("undefined\npybsp.run(lambda bsp: None)")), "NameError")
 
 
+@pytest.mark.whole
 def test_a_processor_raises_before_the_first_run_and_the_others_never_come_to_it(
     program: Program, tmp_path: Path
 ) -> None:
@@ -366,6 +367,7 @@ def test_every_processor_catches_the_failure_and_the_next_run_works(program: Pro
     assert (ended.code, ended.err) == (0, "")
 
 
+@pytest.mark.whole
 def test_an_error_that_the_program_swallows_is_raised_at_its_end(program: Program) -> None:
     ended = ranks(
         3,
@@ -438,7 +440,7 @@ def test_exit_on_one_rank_between_two_runs(program: Program) -> None:
     assert re.search(r"processors 0-1, 3 called pybsp.run, at \S*program.py:\d+", said(ended)[3])
 
 
-@pytest.mark.fast("5-5-")
+@pytest.mark.whole
 @pytest.mark.parametrize(("status", "code", "printed"), [("0", 0, ""), ("5", 5, ""), ("'bad input'", 1, "bad input\n")])
 def test_exit_on_all_ranks_alike_is_an_ordinary_end(program: Program, status: str, code: int, printed: str) -> None:
     ended = ranks(2, program(f"def main(bsp):\n    bsp.sync()\n    sys.exit({status})\npybsp.run(main)"))
@@ -834,7 +836,7 @@ def test_what_keeps_a_rank_from_its_end_ends_the_job(program: Program, tmp_path:
     all_gone(tmp_path)
 
 
-@pytest.mark.fast("beside one that fails")
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "beside", ["", "raise ArithmeticError('after the run')"], ids=["alone", "beside one that fails"]
 )
@@ -902,6 +904,7 @@ def test_an_exception_as_a_router_closes_is_known_to_all_and_the_next_run_works(
     assert ended.code == 0, ended
 
 
+@pytest.mark.whole
 def test_a_rank_that_leaves_without_python_ends_the_job(program: Program, tmp_path: Path) -> None:
     ended = ranks(3, program("pybsp.run(lambda bsp: bsp.sync() or (os._exit(4) if bsp.pid == 1 else bsp.sync()))"))
     assert ended.code != 0

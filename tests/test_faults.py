@@ -18,12 +18,12 @@ SEED = 13
 @pytest.mark.parametrize(
     ("name", "error", "every"),
     [
-        ("shared memory", "raise", 150),
-        ("messages", "exit", 150),
-        ("aggregated", "raise", 200),
-        ("sparse", "exit", 200),
-        ("hypercube", "raise", 300),
-        ("logp.run", "raise", 200),
+        ("shared memory", "raise", 225),
+        ("messages", "exit", 225),
+        ("aggregated", "raise", 300),
+        ("sparse", "exit", 300),
+        ("hypercube", "raise", 450),
+        ("logp.run", "raise", 300),
     ],
 )
 def test_runs_recover_from_exceptions_inside_of_exchanges(name: str, error: str, every: int) -> None:
@@ -35,7 +35,7 @@ def test_runs_recover_from_exceptions_inside_of_exchanges(name: str, error: str,
 @pytest.mark.whole
 @pytest.mark.parametrize("name", ["shared memory", "messages", "logp.run"])
 def test_a_second_exception_where_a_processor_learns_of_a_first_ends_the_job_or_is_recovered_from(name: str) -> None:
-    tally = tried(MEDIA[name], library(), "raise", every=30, visits=2, seed=SEED, victim=1, failing=2)
+    tally = tried(MEDIA[name], library(), "raise", every=45, visits=2, seed=SEED, victim=1, failing=2)
     assert tally.wrong == []
     assert tally.outcomes.total() >= 3
 

@@ -19,7 +19,7 @@ def job(directory: Path, text: str, p: int, grace: str = "1000") -> Ended:
     return run([*mpiexec(p), *python(path)], LIMIT, PYBSP_GRACE=grace)
 
 
-@pytest.mark.fast("4-two-phase")
+@pytest.mark.whole
 @pytest.mark.parametrize("router", ROUTERS)
 @pytest.mark.parametrize("failing", [1, 4])
 def test_a_processor_raises_while_others_send(tmp_path: Path, router: str, failing: int) -> None:

@@ -154,6 +154,7 @@ def test_what_a_live_process_holds_stays(folder: Path, prefix: list[str], how: s
     assert remove(str(folder)).files == 1
 
 
+@pytest.mark.whole
 @as_root
 def test_what_a_process_holds_stays_that_may_not_be_examined(folder: Path) -> None:
     path = leave(folder)

@@ -493,7 +493,7 @@ def test_exit_on_one_processor_of_an_attached_machine(program: Program, status: 
     assert none_left(path)
 
 
-@pytest.mark.fast("pybsp.attach")
+@pytest.mark.whole
 @pytest.mark.parametrize("run", ["pybsp.attach", "pybsp.logp.run"])
 def test_exit_on_one_processor_of_a_part_of_the_job_leaves_no_rank(program: Program, run: str) -> None:
     path = program(f"""

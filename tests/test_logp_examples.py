@@ -196,6 +196,7 @@ def test_all_to_all_in_the_obvious_order_stalls_and_takes_no_less(p: int) -> Non
             assert simulation.time >= all_to_all.time(machine)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("messages", [0, 1, 3])
 @pytest.mark.parametrize("p", SIZES)
 def test_many_to_one_keeps_its_bounds_in_every_execution(p: int, messages: int) -> None:

@@ -314,6 +314,7 @@ def test_another_pace_is_refused(pace: object) -> None:
         pybsp.logp.run(lambda proc: None, pace=pace)  # type: ignore[call-overload]
 
 
+@pytest.mark.whole
 def test_without_a_launcher_there_is_one_processor(program: Program) -> None:
     ended = run(python(program("print(logp.run(lambda proc: (proc.p, proc.poll())))")), LIMIT)
     assert (ended.code, ended.out, ended.err) == (0, "(1, None)\n", "")

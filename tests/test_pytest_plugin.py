@@ -373,6 +373,7 @@ def test_is_interrupted(bsp):
 """
 
 
+@pytest.mark.fast("ranks")
 @pytest.mark.parametrize("way", ["virtual", "ranks", "mpiexec"])
 def test_what_ends_a_test_is_named_by_its_line(way: str, tmp_path: Path) -> None:
     path = tmp_path / "test_bsp.py"
@@ -403,6 +404,7 @@ def test_exits(bsp):
 """
 
 
+@pytest.mark.fast("ranks")
 @pytest.mark.parametrize("command", [PYTEST, ON_RANKS], ids=["virtual", "ranks"])
 def test_an_exit_of_one_processor_is_the_same_error_on_virtual_processors_and_on_ranks(
     command: list[str], tmp_path: Path
@@ -572,6 +574,7 @@ def test_comes_last(bsp):
 """
 
 
+@pytest.mark.whole
 def test_a_setup_that_fails_on_one_rank_fails_on_all_and_the_next_test_runs(tmp_path: Path) -> None:
     path = tmp_path / "test_bsp.py"
     path.write_text(ON_ONE_RANK)

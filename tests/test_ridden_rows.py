@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ def logged(rows: list[tuple[dict[str, int], str] | None], indices: set[int]) -> 
     return log
 
 
+@pytest.mark.whole
 def test_a_loop_in_which_alike_rides_takes_no_memory_for_what_rides() -> None:
     log = Log()
     tracemalloc.start()

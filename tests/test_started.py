@@ -179,6 +179,7 @@ def test_what_comes_back_leaves_classes_as_they_are_here(ranks: pybsp.Ranks) -> 
     assert MeltedError.factor == 2
 
 
+@pytest.mark.whole
 def test_options_and_settings_reach_the_ranks(ranks: pybsp.Ranks, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = pybsp.BSPMachine(p=P, g=1e-8, l=1e-5, r=1e9)
     assert ranks.run(lambda bsp: bsp.machine.g, machine=machine).results == [1e-8] * P

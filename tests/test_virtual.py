@@ -318,6 +318,7 @@ def test_work_is_measured_where_it_is_asked_for() -> None:
     assert measured.time > plain.time
 
 
+@pytest.mark.whole
 def test_simulating_imports_no_mpi(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
@@ -348,6 +349,7 @@ def test_pybsp_simulate_executes_the_file_once_and_run_returns_the_result_of_pro
     assert (ended.code, ended.out, ended.err) == (0, "executed __main__ ['a', '-b']\n110 210 False\n", "")
 
 
+@pytest.mark.whole
 def test_a_debugger_stops_inside_a_processor(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(

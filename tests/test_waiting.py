@@ -76,9 +76,8 @@ def told(folder: Path, what: str = "has waited") -> list[str]:
 # -- reports ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.fast("shared", "far")
+@pytest.mark.whole
 @media
-@pytest.mark.fast("shared")
 def test_a_processor_that_does_not_come_is_reported_with_its_superstep_and_line(
     medium: dict[str, str], tmp_path: Path
 ) -> None:

@@ -1,19 +1,19 @@
 """Which cases a plain `pytest` runs, the fast tier, and which `pytest --all`, the whole one.
 
 A case of a test in tests/spmd/ can run in 12 ways on virtual processors, with each p of SIZES, checks off and on; and
-in as many on ranks. The whole tier runs all 12 of a test that has few cases, virtually; on ranks those with checks off
-for every other p, and with checks on for the others. Where the cases are MANY_CASES or more, it runs each of them in
-four of the 12 ways, other ones than the next case: with four p, two of them checked. On more ranks than a machine has
-cores it is the scheduler that takes the time, the more the more ranks: there a case runs with one of the p of MANY,
-drawn by a hash of its name, and seldom with the last.
+in as many on ranks. The whole tier runs all 12 of a test that has few cases, virtually; on ranks checks are off for
+some p, and on for the others. Where the cases are MANY_CASES or more, it runs each of them in four of the 12 ways,
+other ones than the next case: with four p, two of them checked. Ranks take longer: there a case runs with one of the p
+of SOME, and one of MANY, drawn by a hash of its name. On more ranks than a machine has cores it is the scheduler that
+takes the time, the more the more ranks: it runs seldom with the last.
 
 The fast tier runs a case in two ways on virtual processors, with few of them and with many, one of both checked; and
-one in eight on ranks. Of a test that has MANY_CASES it runs each in one of the two, and every fourth is
-among those that may be on ranks. Which way, is drawn by a hash of the case's name: so every p meets every kind of test,
-and a run does what the one before did. Of other tests that have SEVERAL cases, and of what a test goes through itself
-(`some`, `some_of`), it runs one in four. Beyond that, tests that take long and catch little more are marked:
-`pytest.mark.whole` is for those that only the whole tier runs, `pytest.mark.fast("1-2", "3-4")` for those of which the
-fast one runs the cases of these ids.
+one in eight on ranks. Of a test that has MANY_CASES it runs each in one of the two, and every fourth is among those
+that may be on ranks. Which way, is drawn by a hash of the case's name: so every p meets every kind of test, and a run
+does what the one before did. Of other tests that have SEVERAL cases, and of what a test goes through itself (`some`,
+`some_of`), it runs one in four. Beyond that, tests that take long and catch little more are marked: `pytest.mark.whole`
+is for those that only the whole tier runs, `pytest.mark.fast("1-2", "3-4")` for those of which the fast one runs the
+cases of these ids.
 
 What each of both catches is measured by mutants (mutants/).
 """
@@ -30,7 +30,7 @@ import pytest
 T = TypeVar("T")
 
 SIZES = (1, 2, 3, 4, 5, 8)
-FEW, MANY = (1, 2, 3), (4, 5, 8)
+FEW, SOME, MANY = (1, 2, 3), (2, 3), (4, 5, 8)
 DRAWN = (*[4] * 4, *[5] * 4, 8)
 MANY_CASES = 8
 SEVERAL, EVERY = 4, 4  # of a test with so many cases that run in one way the fast tier has one of so many
@@ -80,10 +80,10 @@ def whole(items: Sequence[pytest.Item]) -> list[pytest.Item]:
         if way is None:
             return True
         drawn = zlib.crc32(name(item).encode())
-        if way.mpi and way.p in MANY and DRAWN[drawn % len(DRAWN)] != way.p:
+        if way.mpi and way.p > 1 and way.p not in (SOME[drawn >> 8 & 1], DRAWN[drawn % len(DRAWN)]):
             return False
         if len(cases[function(item)]) < MANY_CASES:
-            return not way.mpi or (drawn + SIZES.index(way.p) + way.variant) % way.variants == 0
+            return not way.mpi or (drawn + (way.p in SOME) + way.variant) % way.variants == 0
         number = SIZES.index(way.p) * way.variants + way.variant
         return (number + cases[function(item)][case(item)] + way.mpi) % 3 == 0
 

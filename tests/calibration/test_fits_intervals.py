@@ -28,6 +28,7 @@ def test_the_interval_of_a_median_is_of_order_statistics() -> None:
     assert math.isnan(median_interval([]).value)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("n", [3, 5, 9])
 def test_medians_drawn_again_vary_as_medians_do_when_they_are_shrunk(n: int) -> None:
     rng = np.random.default_rng(n)

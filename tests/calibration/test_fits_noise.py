@@ -77,6 +77,7 @@ def test_a_link_whose_rate_changes_between_launches_is_seen() -> None:
     assert "launches-differ" not in codes(supersteps(lambda sample: 1.03 if sample.launch == 2 else 1.0))
 
 
+@pytest.mark.whole
 def test_few_launches_are_said() -> None:
     one = [sample for sample in supersteps() if sample.launch == 0]
     assert "few-launches" in codes(one)
@@ -118,6 +119,7 @@ def test_a_busy_machine_is_said() -> None:
     assert "not-dedicated" not in codes(supersteps(), load=[None])
 
 
+@pytest.mark.whole
 def test_samples_that_scatter_are_said() -> None:
     rng = np.random.default_rng(2)
     assert "noisy" in codes(supersteps(lambda sample: 1 + 9 * (rng.random() < 0.1)))

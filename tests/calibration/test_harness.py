@@ -50,6 +50,7 @@ def found(raw: Raw) -> Calibration:
     return analyse(raw)
 
 
+@pytest.mark.whole
 def test_bsp_parameters_come_back(found: Calibration) -> None:
     fit = found.bsp
     assert fit is not None

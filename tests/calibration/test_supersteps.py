@@ -24,11 +24,12 @@ from pybsp.errors import UsageError
 from ..launching import mpiexec, python, run
 
 QUICK = sampling.sampling_level("quick")
+FEW = replace(QUICK, batch=2)  # samples of a point in a visit
 MACHINE = pybsp.BSPMachine(p=4, g=3e-8, l=2e-4, r=5e8, o_msg=4e-6, o_item=5e-8)
 
 
 def time_all(bsp: pybsp.BSP, nodes: tuple[int, ...] | None) -> tuple[list[Sample], tuple[int, int], bool]:
-    bench = Bench(bsp, QUICK, launch=2, nodes=nodes)
+    bench = Bench(bsp, FEW, launch=2, nodes=nodes)
     steady = bench.warm()
     bench.pilot()
     timed, dropped = bench.affordable(all_points(bsp.p, "quick", nodes=nodes))

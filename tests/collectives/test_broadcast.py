@@ -32,7 +32,7 @@ def sizes(p: int) -> list[int]:
     return sorted({0, 1, 2, (p + 1) // 2, max(p - 1, 0), p, p + 1, 3 * p + 2})
 
 
-@pytest.mark.fast("1-max-some", "2-sum-some")
+@pytest.mark.whole
 @pytest.mark.parametrize("ps", UP_TO_64)
 @pytest.mark.parametrize(("which", "form"), MACHINES)
 def test_the_ledger_is_the_cost_for_p_up_to_64(which: int, form: str, ps: tuple[int, ...]) -> None:
@@ -110,6 +110,7 @@ def test_groups_cost_less_than_all_else_where_messages_cost_much() -> None:
     assert broadcast.cost(on, 10_000).seconds == broadcast.cost(on, 10_000, algorithm="groups").seconds
 
 
+@pytest.mark.whole
 def test_every_algorithm_costs_what_the_ledger_says() -> None:
     for p in some_of([1, 2, 3, 4, 5, 7, 8, 13, 16, 24]):
         for which in range(3):
@@ -131,6 +132,7 @@ def test_every_algorithm_costs_what_the_ledger_says() -> None:
             assert_ledger_is(cost, main, p=p, machine=parameters)
 
 
+@pytest.mark.whole
 def test_the_closed_form_of_groups_is_what_their_plan_counts() -> None:
     for p in some_of([*range(1, 20), 33, 64]):
         for k in {1, 2, 3, p - 1, p, p + 1, 101} - {0}:
@@ -144,6 +146,7 @@ def test_the_closed_form_of_groups_is_what_their_plan_counts() -> None:
                     assert all(a.locality <= b.locality for a, b in zip(planned, closed, strict=True))
 
 
+@pytest.mark.whole
 def test_every_degree_costs_what_the_ledger_says() -> None:
     for p in (6, 17):
         parameters = machine(p, 2)

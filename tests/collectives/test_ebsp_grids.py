@@ -271,6 +271,7 @@ def test_sliced_and_blocked_cost_what_the_paper_says() -> None:
     assert stencil_grid(on, (N, N), boundary=0) == (8, 8)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("P", SIZES)
 def test_stencil_on_a_mesh_takes_4_times_theorem_8_at_most(P: int) -> None:
     """q1 is about P^(1/3), q2 about P^(2/3), and T <= 4*(N/P^(1/3) + sqrt(P))."""
@@ -331,6 +332,7 @@ def test_product_on_a_mesh_takes_4_times_theorem_9_at_most(P: int) -> None:
         assert moving(on, N) <= 4 * N**2 / P ** (1 / 3)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("P", [*SIZES, 60, 101])
 def test_product_on_a_linear_array_takes_4_times_theorem_9_at_most(P: int) -> None:
     """The paper's q = (P, 1): T = 2*(P-1)*(N^2/P + P - 2) <= 4*N^2 for N >= P. What is chosen is no dearer."""

@@ -59,6 +59,7 @@ def test_the_ledger_is_the_cost_for_p_up_to_64(which: int, form: str, ps: tuple[
         assert_ledger_is(cost, main, p=p, machine=parameters)
 
 
+@pytest.mark.whole
 def test_every_degree_costs_what_the_ledger_says() -> None:
     for p, degree in some_of([(q, d) for q in (6, 17, 30) for d in range(2, q + 2)]):
         parameters = machine(p, 2)
@@ -71,6 +72,7 @@ def test_every_degree_costs_what_the_ledger_says() -> None:
         assert_ledger_is(cost, main, p=p, machine=parameters)
 
 
+@pytest.mark.whole
 @settings(deadline=None, max_examples=some(150))
 @given(
     st.integers(2, 40),
@@ -94,6 +96,7 @@ def test_the_degree_chosen_costs_least_of_all(
     assert prefix.cost(m, words, items=words).seconds == pytest.approx(best, rel=1e-12)
 
 
+@pytest.mark.whole
 def test_the_closed_forms_are_what_the_plans_count() -> None:
     for p in some_of([*range(1, 50), 64, 100]):
         for degree in (2, 3, 5, p + 1):

@@ -154,6 +154,7 @@ def test_what_differs_is_found_and_replayed_by_its_seed(
     assert f"seed={found.seed}" in str(found)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("p", [1, 2, 3, 5, 30])
 def test_a_right_program_is_ok_even_where_it_stalls_and_the_stall_is_replayed(p: int) -> None:
     found = check(gather_in_order, p, MACHINE)
@@ -166,6 +167,7 @@ def test_a_right_program_is_ok_even_where_it_stalls_and_the_stall_is_replayed(p:
         assert simulate(gather_in_order, p, MACHINE, "random", seed=found.stalling_seed).stalled > 0
 
 
+@pytest.mark.whole
 def test_what_is_rare_is_found_with_more_executions() -> None:
     found = check(one_among_many, 2, MACHINE, 2000)
     assert not found.ok

@@ -70,6 +70,7 @@ def test_subtrees_are_intervals_of_pids_and_the_tree_is_as_low_as_can_be(p: int,
     assert sum(fan_out**level for level in range(height)) < p
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("parameters", PARAMETERS)
 def test_all_get_the_combination_in_the_order_of_pids_without_a_stall(parameters: tuple[int, int, int]) -> None:
     L, o, G = parameters

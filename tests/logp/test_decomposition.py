@@ -37,6 +37,7 @@ def checked(sources: Any, destinations: Any, p: int) -> Ints:
     return colours
 
 
+@pytest.mark.whole
 @given(st.integers(1, 12).flatmap(lambda p: st.tuples(st.just(p), st.lists(st.tuples(*[st.integers(0, p - 1)] * 2)))))
 @settings(max_examples=some(300), deadline=None)
 def test_any_relation(case: tuple[int, list[tuple[int, int]]]) -> None:

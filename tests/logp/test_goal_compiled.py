@@ -117,7 +117,7 @@ machines = st.builds(
 
 
 @given(lists=schedules(), machine=machines)
-@settings(max_examples=some(300), deadline=None)
+@settings(max_examples=some(200), deadline=None)
 def test_schedules_have_the_same_executions(
     lists: list[list[Operation]], machine: tuple[int, int, int, float | None]
 ) -> None:
@@ -127,7 +127,7 @@ def test_schedules_have_the_same_executions(
 
 
 @given(lists=schedules(mixed=True), order=st.randoms(use_true_random=False))
-@settings(max_examples=some(200), deadline=None)
+@settings(max_examples=some(120), deadline=None)
 def test_files_are_read_the_same(lists: list[list[Operation]], order: Any) -> None:
     """Whatever the order of ranks and lines is; and those that have no end are wrong by the same line."""
     with tempfile.TemporaryDirectory() as folder:

@@ -142,7 +142,7 @@ class World:
         pytest.param(1, [[], [0, 0], [0, 0]], id="one credit"),
         pytest.param(2, [[], [0, 0, 0], [0, 0]], id="two credits"),
         pytest.param(1, [[1], [0, 2], [0]], id="to each other"),
-        pytest.param(2, [[], [0, 0], [0], [0]], id="fewer credits than senders"),
+        pytest.param(2, [[], [0], [0], [0]], id="fewer credits than senders"),
     ],
 )
 def test_in_all_orders_nobody_exceeds_the_capacity_or_waits_for_ever(capacity: int, programs: list[list[int]]) -> None:

@@ -100,6 +100,7 @@ def many_to_one(proc: Processor, each: int) -> list[int]:
     return sorted(message.payload for _ in range(each * (proc.p - 1)) if (message := proc.recv()))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("p", "stalls"), [*((p, None) for p in SIZES), *((p, True) for p in SIZES[:5])])
 def test_results_are_those_of_any_execution(p: int, stalls: bool | None) -> None:
     for L, o, G in MACHINES[::3]:
@@ -297,6 +298,7 @@ def test_a_deadlock_is_found_and_names_who_waits(p: int, stalls: bool | None) ->
         pybsp.simulate(logp_on_bsp(program, LogPMachine(p, 9, 1, 3), stalls=stalls), p=p)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("stalls", [None, True])
 def test_waiting_long_is_no_deadlock(stalls: bool | None) -> None:
     def relay(proc: Processor) -> int:
@@ -313,6 +315,7 @@ def test_waiting_long_is_no_deadlock(stalls: bool | None) -> None:
     assert times[-1] > 100 * p
 
 
+@pytest.mark.whole
 def test_the_others_may_end_long_before() -> None:
     def program(proc: Processor) -> int:
         if proc.pid == 0:

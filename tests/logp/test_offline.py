@@ -135,6 +135,7 @@ def again(proc: Processor, known: list[Timetable], joins: list[int]) -> None:
         assert len(received) == np.count_nonzero(each.destinations == proc.pid)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("L", "o", "G"), PARAMETERS)
 def test_known_relations_follow_each_other_without_a_stall(L: int, o: int, G: int, schedule: str) -> None:

@@ -278,6 +278,7 @@ def test_hot_spots_take_little_longer_than_by_sorting_at_worst(each: int, L: int
     assert batches.time < sorting.time + synchronisation_bound(machine)  # of the count of h
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("beta", [0.1, 0.5, 1.0, 3.0])
 @pytest.mark.parametrize(("p", "h", "L", "G"), [(16, 64, 32, 4), (32, 64, 16, 4), (16, 128, 64, 4), (13, 14, 20, 5)])
 def test_the_time_of_batches_is_what_is_expected_of_them(p: int, h: int, L: int, G: int, beta: float) -> None:

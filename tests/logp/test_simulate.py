@@ -840,6 +840,7 @@ def part(done: Simulation, members: range) -> list[list[int]]:
     ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("schedule", [*SCHEDULES, lambda source, dest, accepted: 1 + (source + accepted) % 9])
 @pytest.mark.parametrize("seed", range(8))
 def test_programs_on_disjoint_processors_do_not_disturb_one_another(schedule: Any, seed: int) -> None:

@@ -83,6 +83,7 @@ def hold_equal(done: Simulation, reference: Reference, starts: list[int]) -> Non
     assert list(traced) == packets  # in order of submission, then of source
 
 
+@pytest.mark.whole
 @settings(QUICK, max_examples=some(200))
 @given(st.data())
 def test_an_execution_is_the_one_of_a_machine_that_goes_step_by_step(data: st.DataObject) -> None:

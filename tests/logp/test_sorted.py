@@ -177,6 +177,7 @@ def test_what_exceeds_the_capacity_is_not_sent_directly() -> None:
     assert len(run.trace.source) > 4 * 19
 
 
+@pytest.mark.whole
 def test_shared_counters_may_hide_a_small_relation_but_no_large_one() -> None:
     machine = LogPMachine(p=200, L=12, o=1, G=4)  # four destinations share a counter at most, the capacity is 3
     permutation = np.arange(200), np.random.default_rng(0).permutation(200)

@@ -109,6 +109,7 @@ def planned(scheme: SortingScheme, keys: np.ndarray) -> list[int]:
     return [key for items in blocks for key, _ in items]
 
 
+@pytest.mark.whole
 def test_columnsort_sorts_all_zeros_and_ones_where_it_just_applies() -> None:
     scheme = by_columns(3, by_network(1))
     r = scheme.keys_per_active(1)
@@ -136,6 +137,7 @@ SCHEMES = [
 ]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: f"{scheme.p}: {scheme.name}")
 def test_columnsort_sorts_where_it_just_applies(scheme: SortingScheme) -> None:
     rng = np.random.default_rng(scheme.p)
@@ -270,6 +272,7 @@ def test_sorting_takes_the_time_of_its_scheme_without_a_stall(p: int, r: int, pa
     check_sort(machine, r, choose(machine, r))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("parameters", MACHINES[1:4], ids=str)
 @pytest.mark.parametrize(
     ("p", "r", "columns"), [(5, 10, (4, 1)), (7, 3, (3, 2)), (13, 26, (6, 2)), (11, 12, (3, 3)), (8, 30, (4, 1))]

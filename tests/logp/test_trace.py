@@ -245,6 +245,7 @@ def test_a_simulation_that_counted_wrongly_is_found_out(field: str) -> None:
         dataclasses.replace(done, **{field: wrong})._check()
 
 
+@pytest.mark.whole
 def test_the_random_programs_of_the_benchmark_hold_every_invariant() -> None:
     seen = random_programs(200, first=10**6)
     assert seen["ended"] > 150

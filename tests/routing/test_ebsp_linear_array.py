@@ -66,7 +66,7 @@ def test_furthest_first_takes_the_least_steps_and_no_discipline_more_than_theore
     check(relation)
 
 
-@pytest.mark.fast("2", "17")
+@pytest.mark.whole
 @pytest.mark.parametrize("p", [2, 3, 17, 64, 101])
 def test_theorem_3_holds_for_sampled_relations(p: int) -> None:
     for relation in samples(np.random.default_rng(p), p, 60):

@@ -117,6 +117,7 @@ def test_theorem_5_holds_with_constant_2_for_sampled_relations(name: str) -> Non
             assert steps <= CONSTANT * theorem_5(relation)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("h", [4, 32])
 def test_theorem_5_is_for_the_peano_scheme_and_under_snake_locality_is_no_help(h: int) -> None:
     p, far = 1024, 16

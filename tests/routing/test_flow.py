@@ -243,7 +243,7 @@ def test_waiting_for_a_link_is_that_of_m_d_1(rho: float, period: int) -> None:
 
 @pytest.mark.whole
 def test_a_torus_saturates_at_eight_over_its_side_of_uniform_traffic() -> None:
-    torus = Torus((8, 8, 8))
+    torus = Torus((8, 8))
     assert networks.saturation_bound(torus) == 8 / 8
     assert networks.saturation(torus, steps=700, tolerance=0.015) == pytest.approx(1.0, rel=0.05)
 

@@ -100,6 +100,7 @@ def test_sides_in_turn_are_not_counted() -> None:
         count(NETWORKS[256], np.array([0]), np.array([255]), 1, 9, Parameters(in_turn=True))
 
 
+@pytest.mark.whole
 def test_congestion_is_that_of_theorem_2() -> None:
     for h in (1, 5, 64):
         for relation in (random_relation(8, h, 1), bit_reversal(8, h), all_to_one(8, h)):
@@ -111,6 +112,7 @@ def test_congestion_is_that_of_theorem_2() -> None:
             assert found.words_used <= found.words_provisioned
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("h", [1, 4, 16, 64])
 @pytest.mark.parametrize("size", [1, 16, 256])
 def test_the_bit_model_takes_h_times_x_and_log_n(h: int, size: int) -> None:

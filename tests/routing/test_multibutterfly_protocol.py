@@ -66,7 +66,7 @@ def same_in_every_stage(network: Multibutterfly, relation: Relation, L: int, par
     return True
 
 
-@pytest.mark.fast("16-18-4-1-(8, 2, 2, True)", "4-16-1-3-(8, 1, 1, False)", "16-16-2-5-(16, 50, 3, False)")
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "parameters", [(8, 50, 3, False), (8, 1, 1, False), (8, 2, 2, True), (16, 50, 3, False)], ids=str
 )
@@ -170,6 +170,7 @@ def test_lemmas_and_delivery_at_the_smallest_l(d: int, h: int) -> None:
             assert sorted(outcome.numbers.tolist()) == list(range(len(relation)))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("p", [1, 2, 3, 5, 7, 16])
 def test_any_number_of_ports_and_any_relation(p: int) -> None:
     network = cached(512, 20, 1)
@@ -227,6 +228,7 @@ def test_below_half_of_r_lemma_3_is_not_covered() -> None:
         route(network, permutation(4, 8), 16, Parameters(16), Lemmas())
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("h", [1, 7])
 def test_the_printed_order_of_the_sides_delivers_at_the_smallest_l_too(h: int) -> None:
     network = cached(256, 20, 0)
@@ -237,6 +239,7 @@ def test_the_printed_order_of_the_sides_delivers_at_the_smallest_l_too(h: int) -
 # -- all rows active
 
 
+@pytest.mark.whole
 def test_with_all_rows_active_a_permutation_blocks_for_ever() -> None:
     network = Multibutterfly(256, 16, 0)
     with pytest.raises(BlockedError, match=r"stage 8 changed nothing, and 256 messages are not delivered") as error:

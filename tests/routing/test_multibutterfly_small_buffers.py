@@ -59,6 +59,7 @@ def test_parcels_are_a_relation_of_order_groups(name: str, epsilon: float) -> No
         assert level.h <= max(sends, receives)
 
 
+@pytest.mark.whole
 def test_storage_does_not_depend_on_h() -> None:
     def storage(h: int) -> int:
         return max(level.took.storage for level in levels(random_relation(N // L, h, seed=1), 0.2))

@@ -60,6 +60,7 @@ def test_every_processor_gets_the_roots_value_as_its_own(spmd: Spmd) -> None:
     check()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_value_arrives(spmd: Spmd, kind: str) -> None:
     def main(bsp: pybsp.BSP) -> Any:

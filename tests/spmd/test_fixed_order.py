@@ -136,6 +136,7 @@ def test_brackets_are_those_of_a_balanced_tree(spmd: Spmd) -> None:
         assert spmd(bracketed, degree) == expected
 
 
+@pytest.mark.whole
 def test_any_value_is_combined_as_by_default(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP, case: str, degree: int | None, order: Any) -> list[Any]:
         op, value_of = COMBINATIONS[case]

@@ -55,6 +55,7 @@ def rounds(name: str, p: int, moving: bool = True) -> int:
 # -- what arrives -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.whole
 @every_router
 def test_random_programs_give_what_the_sequential_reading_gives(spmd: Spmd, name: str) -> None:
     routers = st.builds(MAKERS[name], packet=st.sampled_from([16, 61, 1024, 1 << 20]), seed=st.integers(-9, 9))
@@ -232,6 +233,7 @@ def test_a_processor_of_the_hypercube_talks_to_its_neighbours_alone(spmd: Spmd) 
         assert partners == neighbours
 
 
+@pytest.mark.whole
 @every_router
 def test_the_seed_decides_the_way_and_nothing_else(spmd: Spmd, name: str) -> None:
     def main(bsp: pybsp.BSP) -> Any:

@@ -489,6 +489,7 @@ def test_a_proc_refuses_calls_after_the_end_of_its_run(machine: LogP, fails: boo
     assert machine(program) == [None] * machine.p
 
 
+@pytest.mark.whole
 def test_waiting_long_is_no_deadlock(machine: LogP) -> None:
     """Messages come after all have waited for longer than it takes to suspect one, and work."""
     long = 2.5 * PATIENCE

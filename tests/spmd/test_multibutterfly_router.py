@@ -64,6 +64,7 @@ def executions(bsp: pybsp.BSP) -> Any:
 # -- what arrives -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.whole
 def test_random_programs_give_what_the_sequential_reading_gives(spmd: Spmd) -> None:
     random_programs.check_on(spmd, ROUTER, on_ranks=2, virtual=5)
 
@@ -74,6 +75,7 @@ def test_a_program_gives_bit_for_bit_what_it_gives_with_direct(spmd: Spmd) -> No
     assert spmd(everything, router=multibutterfly_router(stream=256)) == spmd(everything)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("example", "arguments"), [(heat, (9, 3)), (linear_algebra, (20,)), (pagerank, (4,)), (wordcount, (6,))]
 )

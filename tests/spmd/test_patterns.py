@@ -730,6 +730,7 @@ def test_the_ledger_says_how_many_bytes_of_indices_went_with_a_superstep(spmd: S
         assert (riding, h, own) == ({}, 0, 24 * (spmd.p > 1))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("slow", "mixed"), [("serve", False), ("complete", False), ("write", False), ("write", True)])
 def test_what_a_pattern_does_with_what_has_come_is_computing(
     spmd: Spmd, monkeypatch: pytest.MonkeyPatch, slow: str, mixed: bool

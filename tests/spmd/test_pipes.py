@@ -95,6 +95,7 @@ def test_parts_have_their_own(spmd: Spmd) -> None:
     assert spmd(main) == [True] * spmd.p
 
 
+@pytest.mark.whole
 def test_arrays_of_all_kinds(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         values: list[Any] = [

@@ -258,6 +258,37 @@ def test_put_and_get_at_every_kind_of_index(spmd: Spmd, at: Any) -> None:
     assert spmd(main) == [(plain(np.asarray(chosen).copy()), plain(expected))] * spmd.p
 
 
+BLOCKS: list[Any] = [
+    *(1, (1, 2), (1, 2, 3), slice(1, 2), slice(0, 2), slice(1, 1), (slice(1, 3), slice(None))),
+    *((1, slice(0, 2)), (slice(2, 3), slice(1, 2), slice(0, 3)), (-1, -1, slice(-2, None))),
+    *((slice(0, 2), 1), (slice(0, 2), slice(0, 2)), (1, slice(None), 2), (slice(None), slice(None), slice(0, 3))),
+    *((1, slice(0, 2), slice(1, 3)), (slice(0, 2), slice(None), 0), (1, slice(0, 3, 2)), (slice(1, 2), ..., 1)),
+    *((slice(0, 1), None, 2), (None, 1), (), (slice(0, 2), slice(0, 0))),
+]
+
+
+@pytest.mark.parametrize(("shape", "blocks"), [((3, 3, 4), [None, *BLOCKS]), ((), [None, (), ...])], ids=["3", "0"])
+def test_blocks_of_an_array_of_several_axes_or_none_are_put_where_numpy_writes_them(
+    spmd: Spmd, shape: tuple[int, ...], blocks: list[Any]
+) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(shape, np.int16)
+        bsp.sync()
+        expected = np.zeros(shape, np.int16)
+        for k, at in enumerate(blocks):
+            there = () if at is None else at
+            values = np.arange(np.zeros(shape)[there].size).reshape(np.zeros(shape)[there].shape) + 100 * k
+            x.put((bsp.pid + 1) % bsp.p, values, at=at)
+            expected[there] = values
+            if k % 3:
+                bsp.sync()
+                assert x.local.tolist() == expected.tolist(), at
+        bsp.sync()
+        return x.local.tolist() == expected.tolist()
+
+    assert spmd(main) == [True] * spmd.p
+
+
 DTYPES: dict[str, Any] = {
     "bool": np.array([True, False, True]),
     "int8": np.array([-1, 2, 3], np.int8),

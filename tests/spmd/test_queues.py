@@ -458,6 +458,7 @@ def test_a_queue_to_which_nothing_came_is_empty_and_gone_alike(spmd: Spmd) -> No
             assert "freed already" in error.text
 
 
+@pytest.mark.whole
 def test_streams_of_freed_queues_are_used_again_and_mix_nothing(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         wrong: list[Any] = []

@@ -119,18 +119,18 @@ def test_two_arrays_of_one_shape_are_two_arrays(spmd: Spmd) -> None:
 
 
 @pytest.mark.whole
-def test_thousands_of_registrations(spmd: Spmd) -> None:
+def test_a_thousand_registrations(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
-        arrays = [bsp.array(1 + k % 3, np.int32) for k in range(2000)]
+        arrays = [bsp.array(1 + k % 3, np.int32) for k in range(1000)]
         bsp.sync()
         for array in arrays[::2]:
             array.free()
         for k, array in enumerate(arrays):
             array.put((bsp.pid + k) % bsp.p, k, at=k % 3)
         bsp.sync()
-        again = [bsp.array(1, np.int32) for _ in range(1000)]
+        again = [bsp.array(1, np.int32) for _ in range(500)]
         bsp.sync()
-        tickets = [array.get((bsp.pid + 1) % bsp.p, at=0) for array in again[::100]]
+        tickets = [array.get((bsp.pid + 1) % bsp.p, at=0) for array in again[::50]]
         late = caught(arrays[0].get, 0)
         bsp.sync()
         wrong = [k for k, array in enumerate(arrays) if array.local[k % 3] != k]

@@ -746,6 +746,7 @@ def test_one_that_has_not_called_what_all_send_to_one_is_no_caller_with_other_ar
             assert "not at all; all processors must call it together" in str(error)
 
 
+@pytest.mark.whole
 def test_small_arrays_have_the_bits_that_ride_whatever_their_size(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         rng = np.random.default_rng(bsp.pid)

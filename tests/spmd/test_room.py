@@ -13,6 +13,7 @@ from tests.conftest import on_processors
 from .programs import plain
 
 
+@pytest.mark.whole
 @on_processors
 @pytest.mark.parametrize("shape", [0, 1, 7, 2100, (3, 0), (40, 50), ()])
 @pytest.mark.parametrize("dtype", [np.float64, np.int8, "S3", [("a", "i4"), ("b", "f8")]])
