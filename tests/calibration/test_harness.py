@@ -23,7 +23,7 @@ MACHINE = BSPMachine(p=4, g=3e-8, l=2e-4, r=2e9, o_msg=4e-6, o_item=5e-8)
 LOGP = LogPMachine(p=4, L=40, o=3, G=8, step=1e-6)
 CLOSE = 0.01
 
-pytestmark = pytest.mark.usefixtures("few_samples")
+pytestmark = pytest.mark.usefixtures("few_samples", "nobody_computes")
 
 
 def measured(

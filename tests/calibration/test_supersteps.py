@@ -37,6 +37,7 @@ def time_all(bsp: pybsp.BSP, nodes: tuple[int, ...] | None) -> tuple[list[Sample
     return samples, (len(timed), len(dropped)), steady
 
 
+@pytest.mark.usefixtures("nobody_computes")
 @pytest.mark.parametrize(("p", "nodes"), [(1, None), (2, None), (4, (0, 0, 1, 1)), (5, None)])
 def test_virtual_processors_give_the_machine_back_exactly(p: int, nodes: tuple[int, ...] | None) -> None:
     machine = replace(MACHINE, p=p)
@@ -55,6 +56,7 @@ def test_virtual_processors_give_the_machine_back_exactly(p: int, nodes: tuple[i
 
 
 @pytest.mark.whole
+@pytest.mark.usefixtures("nobody_computes")
 def test_measuring_twice_gives_the_same_samples() -> None:
     first, again = (pybsp.simulate(time_all, None, p=3, machine=replace(MACHINE, p=3)) for _ in range(2))
     assert first.results == again.results

@@ -14,7 +14,7 @@ from pybsp.cli import main as command
 
 
 @pytest.mark.whole
-@pytest.mark.usefixtures("few_samples")
+@pytest.mark.usefixtures("few_samples", "nobody_computes")
 def test_a_trace_has_every_sample_with_its_point_by_launch(tmp_path: Path) -> None:
     path, trace = tmp_path / "samples.csv", tmp_path / "trace.json"
     for launch in range(2):
