@@ -198,9 +198,9 @@ def allreduce(
         UsageError: degree, order, algorithm, op's name, or dtype and shape differ or are out of range; op raised;
             values that the algorithm cannot cut.
 
-    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words where d divides p, at most twice that where it does
-    not, and as many flop; by blocks 2 supersteps with h < words, and (p-1)/p * words flop. `allreduce.cost` has it
-    exactly.
+    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words where p is a power of d, at most twice that
+    elsewhere, and as many flop; by blocks 2 supersteps with h < words, and (p-1)/p * words flop. `allreduce.cost` has
+    it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3; all trees at once, so it takes half the supersteps
     of a reduction and a broadcast.

@@ -249,8 +249,8 @@ def broadcast(
             cannot be pickled.
 
     BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words; 2D-BCAST of k words has h < 2k in two supersteps,
-    with 2(p-1) messages, where k >= p; c groups have h < 2k and 2(c-1) messages in two, and between them those of a
-    tree of pieces over ceil(p/c) processors. `broadcast.cost` has it exactly.
+    with at most 2(p-1) messages, where k >= p; c groups have h < 2k and 2(c-1) messages in two, and between them those
+    of a tree of pieces over ceil(p/c) processors. `broadcast.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3.
 

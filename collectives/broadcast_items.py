@@ -84,8 +84,8 @@ def broadcast_items(bsp: BSP, items: Any, root: int = 0) -> Supersteps[Any]:
         UsageError: root is no processor, or differs; items that cannot be pickled.
 
     BSP cost: k >= p: 2 supersteps, h = k - ceil(k/p) and ceil(k/p)*(p-1). k < p: two supersteps of h < 2k and a tree
-    over p/k processors between them; the degree of the tree is the cheapest. `broadcast` takes this or a tree of whole
-    values, whichever costs less.
+    over p/k processors between them (k = 1: the tree alone); the degree of the tree is the cheapest. `broadcast` takes
+    this or a tree of whole values, whichever costs less.
 
     Source: *Communication primitives for BSP computers*, section 3, algorithm 2D-BCAST(k, P).
 

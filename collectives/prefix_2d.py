@@ -126,8 +126,8 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, or
     Raises:
         UsageError: degree, order, op's name, or dtype and shape differ or are out of range; op raised.
 
-    BSP cost: k >= p: 2 supersteps of h <= k, and k flop (in items); k < p: two of h < 2k, and a prefix over
-    p/k processors; k = 0: one of h = 0. In the fixed order k >= p: about k/2 log2 p
+    BSP cost: k >= p: 2 supersteps of h <= ceil(k/p) * (p-1), and as many flop (in items); k < p: two of h < 2k, and a
+    prefix over p/k processors; k = 0: one of h = 0. In the fixed order k >= p: about k/2 log2 p
     flop; k < p: a `prefix` of arrays of k items. `prefix_2d.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3, algorithm 2D-PREFIX(k, P), whose fourth superstep,

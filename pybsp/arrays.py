@@ -87,6 +87,21 @@ class Ticket(Public):
 
     @property
     def value(self) -> NDArray[Any]:
+        """The values that the get has brought.
+
+        Raises:
+            TicketError: it is read before the sync that brings them.
+
+        Examples:
+            >>> def main(bsp):
+            ...     x = bsp.register(np.arange(3) + bsp.pid)
+            ...     bsp.sync()
+            ...     ticket = x.get(0, at=2)
+            ...     bsp.sync()
+            ...     return int(ticket.value)
+            >>> pybsp.simulate(main, p=2).results
+            [2, 2]
+        """
         if self._value is None:
             raise TicketError(
                 f"ticket.value: the get was called in {describe(self._called_in, '')}; its value is there after the "
@@ -382,6 +397,9 @@ class Array(Public):
 
     def free(self) -> None:
         """Give the array up on all processors alike; takes effect at the next sync.
+
+        Raises:
+            UsageError: it was freed before.
 
         Examples:
             >>> def main(bsp):

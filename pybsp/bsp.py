@@ -334,7 +334,10 @@ class BSP(Public):
 
         Raises:
             ProcessorError: another processor failed.
-            SyncError: another processor ended, or did something else, or registered something else.
+            SyncError: another processor ended, or did something else, or registered something else, or did not come
+                within the timeout.
+            UsageError: between `begin` and `end`; inside of a block that has no `with`; not all have called a
+                `pattern.get`, or started a collective.
 
         BSP cost: w + g*h + l.
 
@@ -352,8 +355,8 @@ class BSP(Public):
     def begin(self) -> None:
         """End the superstep's sending, without waiting: what was sent travels while the program goes on; collective.
 
-        Until `bsp.end` the program computes, with what arrived last too, and neither sends, puts, gets nor syncs. Some
-        processors may call `bsp.sync` instead of the two.
+        Until `bsp.end` the program computes, with what arrived last too: all that sends, makes something, splits,
+        labels or asks for the ledger is refused. Some processors may call `bsp.sync` instead of the two.
 
         What others ask this processor for by `array.get` is read at some time between the two: leave it as it is until
         `end`. `pattern.get` reads at `begin`, and puts are written at `end`.
@@ -718,7 +721,8 @@ class BSP(Public):
             key: orders the processors of a part, then pid; None: by pid.
 
         Raises:
-            UsageError: something was sent since the last sync, or a collective is under way.
+            UsageError: something was sent since the last sync, or a collective is under way; a color that has no hash,
+                cannot be pickled or is no number that equals itself; keys that do not compare.
             SyncError: another processor did something else.
 
         Examples:
@@ -830,6 +834,7 @@ class BSP(Public):
 
         Raises:
             CostError: it cost more; the text has both figures, and in which superstep most was counted.
+            UsageError: a number below 0.
 
         Examples:
             >>> def main(bsp):

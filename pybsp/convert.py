@@ -63,6 +63,11 @@ def few(pids: Sequence[int]) -> str:
     return ", ".join(map(str, pids[:16])) + ", ..." * (len(pids) > 16) if pids else "none"
 
 
+def indices_of(count: int, what: str) -> str:
+    """Which indices so many things have, in words."""
+    return f"an index from {-count} to {count - 1}, of {count} {what}{'s' * (count > 1)}" if count else f"a {what}"
+
+
 def check_program(operation: str, argument: str, program: Any, of: str = "BSP machine") -> None:
     """The argument that is the program.
 

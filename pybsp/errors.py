@@ -41,8 +41,8 @@ class BoundsError(BSPError, IndexError):
         >>> try:
         ...     pybsp.simulate(lambda bsp: bsp.inbox[0], p=2)
         ... except pybsp.BoundsError as error:
-        ...     print(str(error).split(",")[0])
-        bsp.inbox[0]: expected an index below 0
+        ...     print(str(error).split(";")[0])
+        bsp.inbox[0]: expected a message, but none has arrived
     """
 
 

@@ -92,6 +92,7 @@ def run(
         ProcessorError: another processor failed.
         SyncError: the processors did not do the same, or some did not come within the timeout.
         UsageError: wrong arguments; called inside of a run, or on a virtual processor of `simulate`.
+        RoutingError: no router of that name, or one that does not fit.
         LauncherError: the launcher and the MPI library do not belong together.
         CheckpointError: a folder for checkpoints cannot be written.
 

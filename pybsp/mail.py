@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .compiled import core
+from .convert import indices_of
 from .dtypes import SCALARS, SIMPLE, dtype_of, form_of
 from .errors import BoundsError, UsageError
 from .instead import hinting
@@ -389,8 +390,8 @@ class Inbox(Public, Sequence[Message], metaclass=_ListedSequence):
             if self._outgoing:
                 way_out = "what was sent since the last sync (bsp.send) has not arrived; call bsp.sync() first"
             raise BoundsError(
-                f"bsp.inbox[{index}]: expected an index below {len(self)}, the number of messages that arrived; "
-                f"{way_out}"
+                f"bsp.inbox[{index}]: expected {indices_of(len(self), 'message')}"
+                f"{'' if len(self) else ', but none has arrived'}; {way_out}"
             ) from None
 
     def __repr__(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from .convert import indices_of
 from .ways import named
 
 
@@ -202,8 +203,8 @@ class Records(Sequence[Record]):
         try:
             chosen = range(len(self))[index]
         except IndexError:
-            count = len(self)
-            raise IndexError(f"ledger[{index}]: expected an index below {count}, the number of supersteps") from None
+            there = indices_of(len(self), "superstep")
+            raise IndexError(f"ledger[{index}]: expected {there}{'' if len(self) else ', but there is none'}") from None
         except TypeError:
             raise TypeError(f"ledger[{index!r:.60}]: expected the number of a superstep, or a slice") from None
         if isinstance(chosen, range):

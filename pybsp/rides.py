@@ -132,6 +132,23 @@ class Stream:
         pid: of this processor.
         superstep: of the call, from 0.
         arrived: what came with the last superstep; arrays are read-only views, until the next one ends.
+
+    Examples:
+        >>> def shifted(bsp, value):
+        ...     stream = bsp.stream("shifted")
+        ...     stream.takes(2)  # the ticket knows after how many supersteps it is over
+        ...     stream.send((bsp.pid + 1) % bsp.p, value)
+        ...     yield
+        ...     stream.send_all([0], stream.arrived[0].payload)
+        ...     yield
+        ...     return [letter.payload for letter in stream.arrived]
+        >>> def main(bsp):
+        ...     ticket = bsp.ride("shifted", shifted(bsp, bsp.pid))
+        ...     bsp.sync()
+        ...     bsp.sync()
+        ...     return ticket.supersteps, ticket.value
+        >>> pybsp.simulate(main, p=3).results
+        [(2, [2, 0, 1]), (2, []), (2, [])]
     """
 
     __slots__ = ("_gate", "_mail", "_name", "_rides", "_signature", "arrived", "pid", "superstep")

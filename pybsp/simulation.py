@@ -162,7 +162,7 @@ def simulate(
 
     Args:
         main: the program.
-        p: processors; None: as many as the machine has.
+        p: processors; None: as many as the machine has, or the network; the name of one has none.
         machine: its parameters, by which virtual time runs: a BSPMachine, or an EBSPMachine without a network; None:
             the file that PYBSP_MACHINE names, else nominal.
         router: how messages travel, a name or a `pybsp.routing.*_router`; see `pybsp.routing`.
@@ -181,7 +181,7 @@ def simulate(
         SyncError: the processors did not do the same.
         UsageError: neither p nor machine nor network, or a p that is none; a machine whose costs depend on distance;
             a network with another router than "direct", or with measure=True.
-        RoutingError: a network of another p, or of no such name.
+        RoutingError: no router or network of that name, or one that does not fit, as a network of another p.
 
     Examples:
         >>> def main(bsp, factor):
@@ -202,7 +202,7 @@ def simulate(
         if not isinstance(machine, (BSPMachine, EBSPMachine)):
             others = [*(f"{one!r:.40}" for one in args), *(f"{name}={one!r:.40}" for name, one in kwargs.items())]
             raise UsageError(
-                "pybsp.simulate: expected p=, the number of processors, or machine="
+                "pybsp.simulate: expected p=, the number of processors, or a network of so many, or machine="
                 + (f", got {', '.join(others)}, which is for the program; write p=4" if others else "")
             )
         p = machine.p

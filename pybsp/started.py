@@ -85,6 +85,7 @@ def start_ranks(
         SyncError: the processors did not do the same.
         UsageError: wrong arguments, as those that cannot be pickled here, or unpickled on the ranks, and hosts outside
             of Slurm's allocation; called by a rank, or inside of a run.
+        RoutingError: as of `run`.
         LauncherError: no ranks could be started.
 
     Examples:

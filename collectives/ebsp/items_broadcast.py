@@ -164,8 +164,8 @@ def items_broadcast(bsp: BSP, items: Any, root: int = 0, machine: Machine | None
 
     BSP cost: with K the power of two at or below min(N, p): a superstep with h <= N; where p is above K, a broadcast
     of ceil(N/K) words among about p/K processors, and where p is at least 2*K a permutation of ceil(N/K) words; and
-    log2 K supersteps with h <= 2^i * ceil(N/K), twice that where K does not divide p, and locality K / 2^(i+1), less
-    than twice that where K does not divide p. `items_broadcast.cost` has it exactly.
+    log2 K supersteps with h <= 2^i * ceil(N/K), twice that where K does not divide p, and locality K / 2^(i+1), at
+    most twice that where K does not divide p. `items_broadcast.cost` has it exactly.
 
     Source: *The E-BSP model*, section 4, Theorem 6.
 

@@ -124,8 +124,8 @@ def mesh_broadcast(
         UsageError: root is no processor, fan_outs are not what they must be, or these differ; a machine for another p;
             a value that cannot be pickled.
 
-    BSP cost: 5 supersteps, three with h <= (q - 1) * words and locality below q = ceil(P^(1/3)), two with h = words;
-    `mesh_broadcast.cost` has it exactly.
+    BSP cost: at most 5 supersteps (those in which nothing is sent are left out), three with h <= (q - 1) * words and
+    locality below q = ceil(P^(1/3)), two with h = words; `mesh_broadcast.cost` has it exactly.
 
     Source: *The E-BSP model*, section 4.
 

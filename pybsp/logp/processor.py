@@ -60,7 +60,8 @@ class Processor(Protocol):
     stalls: int
 
     @property
-    def stalled_seconds(self) -> float: ...
+    def stalled_seconds(self) -> float:
+        """How long sends of this processor stalled: steps times `machine.step`; on MPI ranks by the clock."""
 
     @property
     def time(self) -> int:

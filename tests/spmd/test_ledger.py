@@ -573,8 +573,10 @@ def test_every_superstep_of_a_collective_is_noted_with_the_way_it_goes(spmd: Spm
 
 
 def test_a_superstep_that_there_is_not_is_an_index_error_that_says_how_many_there_are() -> None:
-    ledger = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger
-    with pytest.raises(IndexError, match=r"ledger\[3\]: expected an index below 1, the number of supersteps"):
-        ledger[3]
+    ledger = pybsp.simulate(lambda bsp: (bsp.sync(), bsp.sync()), p=2).ledger
+    with pytest.raises(IndexError, match=r"ledger\[-3\]: expected an index from -2 to 1, of 2 supersteps"):
+        ledger[-3]
+    with pytest.raises(IndexError, match=r"ledger\[0\]: expected a superstep, but there is none"):
+        pybsp.simulate(lambda bsp: None, p=2).ledger[0]
     with pytest.raises(TypeError, match=r"ledger\['label'\]: expected the number of a superstep, or a slice"):
         ledger["label"]  # type: ignore[call-overload]
