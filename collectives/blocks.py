@@ -85,6 +85,7 @@ def given_cuts(name: str, counts: ArrayLike | None, p: int, n: int) -> Ints:
     """
     if counts is None:
         return even_cuts(p, n)
+    no_mask(name, "counts", counts)
     sizes = numbers(counts)
     if sizes.shape == (0,):  # of no dtype of its own
         sizes = sizes.astype(np.int64)

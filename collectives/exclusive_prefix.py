@@ -29,6 +29,7 @@ from .primitive import (
     check_operator,
     checked_out,
     descriptor,
+    detached,
     elementwise,
     fan_out,
     integer,
@@ -153,7 +154,7 @@ def _small(
         checked_out(name, out)
     before: Any = None
     if pid == 0:
-        before = found.first if initial is None else taken(initial, name, "initial")
+        before = found.first if initial is None else detached(taken(initial, name, "initial"), initial)
     came = found.exchange(value)
     if came is NOT_SMALL:
         return came
@@ -229,7 +230,10 @@ def exclusive_prefix(
         own.flags.writeable = False
     first = None
     if bsp.pid == 0:
-        first = _identity(op, value) if initial is None else taken(initial, "exclusive_prefix", "initial")
+        if initial is None:
+            first = _identity(op, value)
+        else:
+            first = detached(taken(initial, "exclusive_prefix", "initial"), initial)
     by = given or choose(bsp.machine, words)
     call.takes(len(plan(bsp.p, by)))
     before = yield from run(call, own, op, by, words)

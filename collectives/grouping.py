@@ -125,7 +125,8 @@ def _places(keys: Keys, splitters: Keys) -> NDArray[np.intp]:
 def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
     """Blocks of one dtype, but for the lengths of strings, in one."""
     dtype = pieces[0].dtype
-    return np.concatenate(pieces, dtype=None if dtype.kind in "US" else dtype)
+    alike = dtype.kind not in "US" or all(piece.dtype == dtype for piece in pieces)
+    return np.concatenate(pieces, dtype=dtype if alike else None)  # None: as long as the longest
 
 
 def _combined(

@@ -20,7 +20,7 @@ from .allreduce import cost as cost_of_reduction
 from .allreduce import run as run_reduction
 from .blocks import block_of
 from .plan import Plan
-from .primitive import Call, flag, integer, numbers, primitive
+from .primitive import Call, flag, integer, no_mask, numbers, primitive
 
 NAME = "histogram"
 
@@ -152,6 +152,7 @@ def _checked(bins: Any, limits: Any) -> tuple[Any, tuple[Any, Any] | None]:
     """
     if isinstance(bins, str):
         raise UsageError(f"{NAME}: argument bins: expected how many, or their edges, got the name of a rule, {bins!r}")
+    no_mask(NAME, "bins", bins)
     limits = None if limits is None else tuple(limits) if numbers(limits).ndim == 1 else limits
     try:
         edges = np.histogram_bin_edges(np.empty(0), bins, limits)
@@ -161,7 +162,8 @@ def _checked(bins: Any, limits: Any) -> tuple[Any, tuple[Any, Any] | None]:
         raise UsageError(
             f"{NAME}: argument {argument}: expected what np.histogram takes, got {given} ({error})"
         ) from None
-    return (edges if np.ndim(bins) else int(bins)), (limits if np.ndim(bins) == 0 else None)
+    # A copy: numpy returns the user's own array of edges.
+    return (np.array(edges) if np.ndim(bins) else int(bins)), (limits if np.ndim(bins) == 0 else None)
 
 
 def _extremes(call: Call, block: NDArray[Any]) -> Supersteps[tuple[Any, Any]]:

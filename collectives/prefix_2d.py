@@ -30,6 +30,7 @@ from .primitive import (
     integer,
     is_array,
     item_words,
+    no_mask,
     own_argument,
     own_result,
     packed,
@@ -143,7 +144,8 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, or
     given = fan_out("prefix_2d", degree)
     name = check_operator("prefix_2d", op)
     order = checked_order("prefix_2d", order)
-    array: bool = _check_column(column)
+    column = _checked_column(column)
+    array = is_array(column)
     kind = descriptor(column).kind if array else f"{len(column)} objects"
     call = Call(bsp, "prefix_2d", order, column=kind, op=name, degree=given)
     runs = on_runs(op, array)
@@ -157,21 +159,22 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, or
         return result.reshape(column.shape)
     if isinstance(column, np.ndarray) and not array:
         return _of_objects(result, column.shape)
-    return result
+    return result if array else [detached(mine, item) for mine, item in zip(result, column, strict=True)]
 
 
-def _check_column(column: Any) -> bool:
-    """Whether a column is an array of plain data.
+def _checked_column(column: Any) -> Any:
+    """The argument column: one of a subclass of numpy's arrays as an array of plain data, where it is of that.
 
     Raises:
-        UsageError: it is neither an array of items nor a list.
+        UsageError: it is neither an array of items nor a list, or it has a mask.
     """
     if not isinstance(column, (np.ndarray, list, tuple)) or (isinstance(column, np.ndarray) and column.ndim == 0):
         raise UsageError(
             "prefix_2d: argument column: expected an array of shape (k, ...) or a list of k objects, got "
             f"{type(column).__name__}; for one value a processor use prefix"
         )
-    return is_array(column)
+    no_mask("prefix_2d", "column", column)
+    return np.asarray(column) if isinstance(column, np.ndarray) and is_array(np.asarray(column)) else column
 
 
 def on_runs(op: Operator, array: bool) -> Operator:

@@ -168,6 +168,8 @@ def _checked(values: Any, flags: Any, op: Any) -> tuple[NDArray[Any], NDArray[np
     if alone:
         values, flags = np.array([values]), np.array([flags])
     block = block_of(NAME, "values", values)
+    if not block.dtype.isnative:  # as op makes them
+        block = block.astype(block.dtype.newbyteorder("="))
     marks = block_of(NAME, "flags", flags)
     if marks.shape == (0,):  # of no dtype of its own
         marks = marks.astype(np.bool_)
@@ -208,5 +210,5 @@ def _accumulated(block: NDArray[Any], marks: NDArray[np.bool_], *, op: np.ufunc)
         sums[at + place] = op(sums[at + place - 1], sums[at + place])
     for first, last in zip(starts[~short].tolist(), (starts + lengths)[~short].tolist(), strict=True):
         part = sums[first:last]
-        op.accumulate(part, axis=0, dtype=part.dtype, out=part)
+        op.accumulate(part, axis=0, dtype=type(part.dtype), out=part)  # its class: numpy refuses one with a unit
     return sums

@@ -279,7 +279,9 @@ def test_a_p_that_is_none_is_an_error(p: Any) -> None:
 
 
 def test_neither_p_nor_machine_is_an_error() -> None:
-    with pytest.raises(pybsp.UsageError, match="expected p=, the number of processors, or a network of so many, or machine="):
+    with pytest.raises(
+        pybsp.UsageError, match="expected p=, the number of processors, or a network of so many, or machine="
+    ):
         pybsp.simulate(lambda bsp: None)
 
 

@@ -34,6 +34,65 @@ def test_complex_nans_of_all_processors_are_one_key(spmd: Spmd) -> None:
     assert [count for _, part in found for count in part] == counts.tolist()
 
 
+def test_long_segments_of_times_have_their_unit(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        lasting, flags = np.full(40, 2, "m8[s]"), np.zeros(40, np.bool_)
+        return collectives.segmented_prefix(bsp, lasting, flags, np.add)
+
+    for pid, found in enumerate(spmd(main)):
+        assert found.dtype == np.dtype("m8[s]")
+        assert found.astype(int).tolist() == [2 * (40 * pid + k + 1) for k in range(40)]
+
+
+def test_values_in_another_byte_order_have_prefix_sums_as_numpy_makes_them(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        return collectives.segmented_prefix(
+            bsp, np.arange(3, dtype=">f8"), np.array([bsp.pid == 0, False, False]), np.add
+        )
+
+    for pid, found in enumerate(spmd(main)):
+        assert found.dtype == np.cumsum(np.arange(3, dtype=">f8")).dtype
+        assert found.tolist() == [3.0 * pid, 3.0 * pid + 1, 3.0 * pid + 3]
+
+
+@pytest.mark.parametrize("dtype", [">U2", "<U2", "S3"])
+def test_distinct_texts_have_the_dtype_of_the_blocks(spmd: Spmd, dtype: str) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        return collectives.unique(bsp, np.array(["b", "a", "cc"], dtype))
+
+    assert {part.dtype.str for part in spmd(main)} == {np.dtype(dtype).str}
+
+
+def test_a_subclass_of_arrays_of_plain_data_is_a_column_of_that(spmd: Spmd) -> None:
+    class Named(np.ndarray):
+        pass
+
+    def main(bsp: pybsp.BSP) -> Any:
+        return collectives.prefix_2d(bsp, np.arange(4, dtype="i2").view(Named), np.add)
+
+    for pid, found in enumerate(spmd(main)):
+        assert (type(found), found.dtype, found.tolist()) == (np.ndarray, np.int16, [(pid + 1) * k for k in range(4)])
+
+
+@pytest.mark.parametrize("case", ["histogram, bins", "scatter_blocks, counts", "prefix_2d, column"])
+def test_a_mask_that_would_be_lost_is_refused(spmd: Spmd, case: str) -> None:
+    name, argument = case.split(", ")
+
+    def main(bsp: pybsp.BSP) -> Any:
+        given = np.ma.masked_less(
+            np.arange(float(bsp.p)) if case != "scatter_blocks, counts" else np.ones(bsp.p, int), 0
+        )
+        if name == "histogram":
+            return collectives.histogram(bsp, np.ones(2), bins=given)
+        if name == "prefix_2d":
+            return collectives.prefix_2d(bsp, given, np.add)
+        return collectives.scatter_blocks(bsp, np.arange(bsp.p), given)
+
+    errors = [error for error in spmd.errors(main) if isinstance(error, pybsp.UsageError)]
+    assert errors
+    assert all(f"{name}: argument {argument}: expected an array without a mask" in str(error) for error in errors)
+
+
 def test_they_say_of_blocks_what_numpy_says_of_the_whole(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         block = block_of(bsp.pid)

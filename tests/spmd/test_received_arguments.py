@@ -97,3 +97,40 @@ def test_an_operator_that_works_in_place_is_refused_or_does_no_harm(spmd: Spmd, 
         everything = list(range(spmd.p))
         for pid, sums in enumerate(spmd(main)):
             assert sums == [everything, everything[: pid + 1], everything if pid == 0 else None]
+
+
+# Each gives, from the caller's own arrays, what it promises to be no part of them.
+OWN: dict[str, Callable[[pybsp.BSP, Any], Any]] = {
+    "exclusive_prefix, initial": lambda bsp, x: collectives.exclusive_prefix(bsp, np.ones(3), np.add, initial=x),
+    "exclusive_prefix, initial, no ufunc": lambda bsp, x: collectives.exclusive_prefix(bsp, x, plus, initial=x),
+    "histogram, bins": lambda bsp, x: collectives.histogram(bsp, np.ones(2), bins=x)[1],
+    "prefix_2d of a list": lambda bsp, x: collectives.prefix_2d(bsp, [x], np.add)[0],
+    "prefix": lambda bsp, x: collectives.prefix(bsp, x, np.add),
+}
+
+
+def plus(a: Any, b: Any) -> Any:
+    """No ufunc."""
+    return a + b
+
+
+@pytest.mark.parametrize("call", OWN)
+def test_what_is_made_of_the_callers_arrays_is_none_of_them(spmd: Spmd, call: str) -> None:
+    def main(bsp: pybsp.BSP) -> bool:
+        x = np.arange(3.0)
+        found = OWN[call](bsp, x)
+        found += 7
+        return x.tolist() == [0.0, 1.0, 2.0]
+
+    assert spmd(main) == [True] * spmd.p
+
+
+def test_a_memoryview_is_copied_at_the_start(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        memory = np.arange(bsp.p, dtype="q")
+        ticket = collectives.reduce_scatter.start(bsp, memoryview(memory), np.add)
+        memory[:] = -1
+        bsp.sync()
+        return ticket.finish().tolist()
+
+    assert spmd(main) == [[spmd.p * pid] for pid in range(spmd.p)]
