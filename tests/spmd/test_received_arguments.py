@@ -128,7 +128,7 @@ def test_what_is_made_of_the_callers_arrays_is_none_of_them(spmd: Spmd, call: st
 def test_a_memoryview_is_copied_at_the_start(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         memory = np.arange(bsp.p, dtype="q")
-        ticket = collectives.reduce_scatter.start(bsp, memoryview(memory), np.add)
+        ticket = collectives.reduce_scatter.start(bsp, memory.data, np.add)
         memory[:] = -1
         bsp.sync()
         return ticket.finish().tolist()
