@@ -11,19 +11,20 @@ from .process import MOST_PROCESSORS
 
 def count(text: str) -> int:
     """So many of something."""
-    return _whole(text, 1, "a whole number")
+    return whole_number(text, 1, MOST_PROCESSORS, "a whole number")
 
 
 def processor(text: str) -> int:
     """A processor's number."""
-    return _whole(text, 0, "a processor's number")
+    return whole_number(text, 0, MOST_PROCESSORS, "a processor's number")
 
 
-def _whole(text: str, least: int, what: str) -> int:
+def whole_number(text: str, least: int, most: int, what: str) -> int:
+    """A whole number in that range, which is `what`."""
     # Not all that `isdigit` takes for one is a digit to `int`, nor does that read any number of them.
-    number = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(MOST_PROCESSORS)) else -1
-    if not least <= number <= MOST_PROCESSORS:
-        raise argparse.ArgumentTypeError(f"expected {what} from {least} to {MOST_PROCESSORS}, got {text!r:.40}")
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(most)) else -1
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"expected {what} from {least} to {most}, got {text!r:.40}")
     return number
 
 

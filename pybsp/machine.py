@@ -87,6 +87,23 @@ _OF_EXCHANGE: Mapping[str, Decoder] = types.MappingProxyType(
 )
 
 
+def _names(given: Any) -> tuple[str, ...]:
+    """Several names.
+
+    Raises:
+        TypeError: they are none; a text is not several.
+    """
+    if isinstance(given, str) or not all(isinstance(name, str) for name in given):
+        raise TypeError
+    return tuple(given)
+
+
+def _check_calibrated(name: str, calibrated: Any) -> None:
+    """Refuse what is not true or false, which no machine file would hold."""
+    if not isinstance(calibrated, bool):
+        raise UsageError(f"{name}: calibrated must be True or False, got {calibrated!r:.60}")
+
+
 def _whole_row(row: Sequence[float]) -> tuple[float, ...]:
     """A row of `after`, of which older files say less."""
     if len(row) not in (2, 4) or not is_finite(row[0]):
@@ -209,6 +226,7 @@ class BSPMachine(MachinePart):
                 f"BSPMachine: exchange must be a BSPMachine of p = {self.p} without an exchange of its own, or None, "
                 f"got {alone!r}"
             )
+        _check_calibrated("BSPMachine", self.calibrated)
         if not isinstance(self.cost, str) or self.cost not in ("sum", "max"):
             raise UsageError(f'BSPMachine: cost must be "sum" (w + g*h + l) or "max" (Valiant\'s), got {self.cost!r}')
 
@@ -231,7 +249,7 @@ class BSPMachine(MachinePart):
                 "rows (seconds of computing, of waiting, shares of `late`)",
                 lambda rows: [tuple(row) for row in rows],
             ),
-            "hosts": ("names, one of each processor's", tuple),
+            "hosts": ("names, one of each processor's", _names),
         }
         try:
             for name, (_, form) in forms.items():
@@ -551,7 +569,7 @@ class EBSPMachine(MachinePart):
     def __post_init__(self) -> None:
         self._check({"g1": False, "g2": False, "s": False, "r": True, "o_msg": False, "o_item": False})
         self._check_errors()
-        if self.network not in ("", "linear array", "mesh"):
+        if not isinstance(self.network, str) or self.network not in ("", "linear array", "mesh"):
             raise UsageError(f'EBSPMachine: network must be "", "linear array" or "mesh", got {self.network!r}')
 
     @classmethod
@@ -721,6 +739,14 @@ class LogPMachine(MachinePart):
             raise UsageError(f"LogPMachine: L, o and G must be finite in seconds, got step = {self.step!r}")
         if self.G_word is not None and not (is_finite(self.G_word) and self.G_word >= 0):
             raise UsageError(f"LogPMachine: G_word must be finite and at least 0 (seconds), got {self.G_word!r}")
+        _check_calibrated("LogPMachine", self.calibrated)
+        if not isinstance(self.intervals, dict) or not all(
+            isinstance(name, str) and isinstance(ends, (tuple, list)) and len(ends) == 2 and all(map(is_finite, ends))
+            for name, ends in self.intervals.items()
+        ):
+            raise UsageError(
+                f"LogPMachine: intervals must be pairs of finite seconds by name, got {self.intervals!r:.80}"
+            )
 
     @property
     def capacity(self) -> int:
@@ -789,7 +815,8 @@ class LogPMachine(MachinePart):
         A step is a quarter of the gap; an overhead of o_msg, if that is below the gap.
 
         Raises:
-            UsageError: an EBSPMachine, which has no g and l; an l of more than 2^51 gaps.
+            UsageError: an EBSPMachine, which has no g and l; words that are no number of at least 1; an l or o_msg of
+                more than 2^51 gaps.
 
         Examples:
             >>> machine = pybsp.LogPMachine.from_bsp(pybsp.BSPMachine(p=8, g=1e-8, l=1e-6, r=1e9), words=4)
@@ -801,8 +828,18 @@ class LogPMachine(MachinePart):
                 f"LogPMachine.from_bsp: expected a pybsp.BSPMachine, got {type(machine).__name__}; give the "
                 "LogP machine"
             )
+        words = words.item() if isinstance(words, np.generic) else words
+        if not (is_finite(words) and words >= 1):
+            raise UsageError(
+                f"LogPMachine.from_bsp: argument words: expected a number of at least 1, got {words!r:.60}"
+            )
         gap = machine.g * words or machine.l / 16 or 1e-9
         step = gap / 4
+        if not (is_finite(step) and step > 0 and is_finite(machine.l / step) and is_finite(machine.o_msg / step)):
+            raise UsageError(
+                f"LogPMachine.from_bsp: expected l and o_msg of at most 2^51 gaps, got l = {machine.l!r}, o_msg = "
+                f"{machine.o_msg!r} and a gap of {gap!r} seconds"
+            )
         return cls(
             p=machine.p,
             L=max(4, math.ceil(machine.l / step)),

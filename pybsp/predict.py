@@ -211,6 +211,11 @@ def _predict(options: argparse.Namespace) -> int:
     if options.html is not None:
         require_outputs([("--html", options.html)], [("--machine", path), ("what is predicted", options.target)])
     of_ledger = options.target.endswith(".json") or is_ledger(options.target)  # what else is JSON is refused as one
+    if machine.calibrated and machine.p == 1 and _by(machine).g == _by(machine).o_msg == 0.0:
+        raise UsageError(
+            f"--machine: {path}: measured with p = 1, where nothing is sent, so it has no g: expected a file of more "
+            "processors; `pybsp calibrate -n 2 -o machine.json` writes one"
+        )
     remarks = list(_left_out(machine, path, factors, of_ledger))
     if not of_ledger and process.load() > process.cores() / 2:
         remarks.append(

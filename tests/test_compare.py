@@ -271,6 +271,7 @@ def test_another_mpi_library_than_asked_for_is_refused() -> None:
         (["--only", "blocks=3"], "--only: expected blocks of size 1024, "),
         (["-n", "0"], "-n: expected numbers of at least 1, got [0]"),
         (["--rounds", "0"], "--rounds: expected a number above 0, got 0"),
+        (["--seconds", "nan"], "--seconds: expected a number above 0, got nan"),
         (["--hosts", "4", "-n", "3"], "-n: 4 hosts with 1 ranks each are 4 processors"),
         (["--hosts", "4", "--latency", "1"], "expected a time such as"),
         (["--json", "/nowhere/at/all.json"], "--json: expected a file that can be written"),

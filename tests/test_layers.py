@@ -37,7 +37,7 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version by_value chunk clocks compiled console convert decoding drawing dtypes errors failures files "
+        "_version argument_types by_value chunk clocks compiled console convert decoding drawing dtypes errors failures files "
         "finalizer instead layouts lazy leftovers managed mpiexec notebook places process public settings shipping "
         "short_records slurm supervise versions ways",
         "",
@@ -66,8 +66,7 @@ LAYERS = {
         "benchmarks", "ground machines transport messages logp bsp routers runs collectives logp-on-bsp names"
     ),
     "command": Layer(
-        "__main__ argument_types cli commands configured doctor labelled logp_report page predict probe pytest_plugin "
-        "report starting",
+        "__main__ cli commands configured doctor labelled logp_report page predict probe pytest_plugin report starting",
         "ground machines transport messages logp bsp routers runs benchmarks",
     ),
 }

@@ -750,7 +750,8 @@ def test_a_rate_of_which_one_takes_no_number_of_seconds_is_refused(
     ("name", "value"),
     [
         *(("rates", 5), ("rates", [1]), ("rates", "ab"), ("o_way", 3), ("o_way", None), ("g_way", 3), ("late", [1, 2])),
-        *(("after", 5), ("after", [1]), ("hosts", 5)),
+        *(("after", 5), ("after", [1]), ("hosts", 5), ("hosts", "node7"), ("hosts", (1, 2))),
+        *(("calibrated", "no"), ("calibrated", None), ("calibrated", 1)),
     ],
 )
 def test_figures_of_another_form_are_refused_by_name(name: str, value: Any) -> None:

@@ -326,6 +326,10 @@ PROGRAMS = {
         ),
         (["EXIT", "-p", "2", "--machine", "MACHINE"], "ended with 3 for p = 2"),
         (
+            ["PROGRAM", "1", "-p", "2", "--machine", "ALONE"],
+            "ALONE: measured with p = 1, where nothing is sent, so it ",
+        ),
+        (
             ["PROGRAM", "1", "-p", "2", "--machine", "MACHINE", "--html", "/nowhere/x"],
             "--html: expected a file that can be",
         ),
@@ -338,6 +342,8 @@ def test_what_is_wrong_is_named(
     for name, text in PROGRAMS.items():
         named[name] = str(tmp_path / name)
         (tmp_path / name).write_text(text)
+    named["ALONE"] = str(tmp_path / "ALONE")
+    pybsp.BSPMachine(p=1, g=0.0, l=1e-6, r=1e9).save(named["ALONE"])
     assert command(["predict", *(named.get(option, option) for option in options)]) == 2
     assert re.search(f"pybsp predict: .*{said}", capsys.readouterr().err)
 

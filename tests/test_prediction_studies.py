@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 import pybsp
 from pybsp import BSPMachine
 from pybsp.benchmarks.studies import first_uses, predictions, predictions_on_cluster
-from pybsp.benchmarks.studies.frame import EmulatedNetwork
+from pybsp.benchmarks.studies.frame import EmulatedNetwork, Study
+from pybsp.benchmarks.studies.frame import study as study_module
 from pybsp.ledger_file import append_run
 
 ROOT = Path(__file__).parent.parent
@@ -78,3 +81,14 @@ def test_a_study_of_first_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     BSPMachine(2, g=1e-9, l=1e-6, r=1e9).save(machine)
     assert first_uses.main(["--runs", "1", "--machine", str(machine), "--json", str(tmp_path / "kept.json")]) == 0
     assert "making" in (tmp_path / "kept.json").read_text()
+
+
+def test_figures_that_a_full_disk_does_not_take_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(study_module, "replacing", full)
+    study = Study("Figures.", keep="--json")
+    study.begin(["--json", str(tmp_path / "kept.json")])
+    with pytest.raises(SystemExit, match=r"kept\.json: No space left on device$"):
+        study.end({"figure": 1})

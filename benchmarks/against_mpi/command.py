@@ -111,7 +111,7 @@ def _complete(options: argparse.Namespace) -> None:
     """
     for name in ("hosts", "rounds", "seconds", "ranks_per_host"):
         value = getattr(options, name)
-        if value is not None and value <= 0:
+        if value is not None and not 0 < value < math.inf:
             raise UsageError(f"--{name.replace('_', '-')}: expected a number above 0, got {value:g}")
     options.network = None
     if options.hosts is not None:

@@ -19,6 +19,8 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from pybsp import process
+from pybsp.argument_types import count, whole_number
+from pybsp.decoding import LARGEST
 from pybsp.errors import BSPError, UsageError
 from pybsp.failures import quiet
 from pybsp.files import require_different, require_place
@@ -33,6 +35,7 @@ STARTING = 2.0  # seconds that a launch takes beside measuring, and the analysis
 SHORTEST = 20.0  # seconds of a budget for which another launch is worth its start
 GRACE = 5.0  # seconds that mpiexec gets to end its ranks
 LINE_EVERY = 5.0  # seconds, where the progress goes to no terminal
+LARGEST_WORD = 1 << 16  # bytes: messages are of thousands of words
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -43,18 +46,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "file as they come."
     )
     parser.formatter_class = _Help
-    parser.add_argument("-n", type=_whole, help="processors to start (default: cores)")
+    parser.add_argument("-n", type=count, help="processors to start (default: cores)")
     parser.add_argument("-o", "--output", default="machine.json", metavar="FILE", help="default: machine.json")
     level = parser.add_mutually_exclusive_group()
     level.add_argument("--quick", dest="level", action="store_const", const="quick", help="in less than a minute")
     level.add_argument("--thorough", dest="level", action="store_const", const="thorough", help="about 20 minutes")
     parser.add_argument("--only", type=_parts, metavar="PARTS", help="some of")
-    parser.add_argument(
-        "--word", type=_whole, metavar="BYTES", help="sizes are multiples of so many bytes (default: 8)"
-    )
+    parser.add_argument("--word", type=_word, metavar="BYTES", help="sizes are multiples of so many bytes (default: 8)")
     parser.add_argument("--budget", type=_seconds, metavar="SECONDS", help="for all of it")
-    parser.add_argument("--launches", type=_whole, help="how often ranks are started (default: 1 quick, 3, 5 thorough)")
-    parser.add_argument("--seed", type=int, help="of orders and of resampling (default: 0)")
+    parser.add_argument("--launches", type=count, help="how often ranks are started (default: 1 quick, 3, 5 thorough)")
+    parser.add_argument("--seed", type=_seed, help="of orders and of resampling (default: 0)")
     parser.add_argument("--resume", action="store_true", help="go on with a calibration that was interrupted")
     parser.add_argument(
         "--from", dest="samples", metavar="RAW", help="measure nothing: analyse raw samples again, to the same bits"
@@ -393,11 +394,12 @@ def _time(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def _whole(text: str) -> int:
-    number = int(text) if text.isdigit() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
-    return number
+def _word(text: str) -> int:
+    return whole_number(text, 1, LARGEST_WORD, "whole bytes")
+
+
+def _seed(text: str) -> int:
+    return whole_number(text, 0, LARGEST, "a whole number")
 
 
 def _seconds(text: str) -> float:

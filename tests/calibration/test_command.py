@@ -317,7 +317,12 @@ def test_no_rank_outlives_a_calibration_that_is_killed(tmp_path: Path, number: s
     [
         (["--only", "g"], "expected some of rate, bsp"),
         (["--budget", "0"], "expected seconds, above 0"),
-        (["-n", "0"], "expected a whole number of at least 1"),
+        (["-n", "0"], "-n: expected a whole number from 1 to 2147483647, got '0'"),
+        (["-n", "99999999999999999999"], "-n: expected a whole number from 1 to 2147483647"),
+        (["--launches", "²"], "--launches: expected a whole number from 1 to 2147483647"),
+        (["--seed", "-1"], "--seed: expected a whole number from 0 to 9007199254740992"),
+        (["--seed", "9007199254740993"], "--seed: expected a whole number from 0 to 9007199254740992"),
+        (["--word", "4611686018427387904"], "--word: expected whole bytes from 1 to 65536"),
         (["--quick", "--thorough"], "not allowed with"),
         (["--from", "nothing.csv"], "nothing.csv: cannot be read"),
         (["--from", "nothing.csv", "-n", "2"], "--from: measures nothing; expected no n beside it"),

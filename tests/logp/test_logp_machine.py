@@ -119,6 +119,30 @@ def test_a_bsp_machine_without_a_gap_gives_one_too() -> None:
     assert LogPMachine.from_bsp(BSPMachine(5, 0.0, 0.0, 1e9)).flags == ()
 
 
+@pytest.mark.parametrize("words", [0, -3, float("nan"), "3", None, 10**400])
+def test_messages_of_no_words_are_refused(words: Any) -> None:
+    with pytest.raises(UsageError, match=r"from_bsp: argument words: expected a number of at least 1, got "):
+        LogPMachine.from_bsp(BSPMachine(5, 1e-8, 1e-6, 1e9), words)
+
+
+@pytest.mark.parametrize("bsp", [(1e-300, 1e300, 0.0), (1e-8, 1e-6, 1e308), (5e-324, 1e-6, 0.0)])
+def test_a_gap_that_others_have_too_many_of_is_refused(bsp: tuple[float, float, float]) -> None:
+    g, latency, o_msg = bsp
+    with pytest.raises(UsageError, match="from_bsp: expected l and o_msg of at most 2\\^51 gaps"):
+        LogPMachine.from_bsp(BSPMachine(5, g, latency, 1e9, o_msg))
+
+
+@pytest.mark.parametrize("intervals", [5, [("L", (1, 2))], {"L": 3}, {"L": (1, 2, 3)}, {"L": (1, float("nan"))}])
+def test_intervals_that_are_none_are_refused(intervals: Any) -> None:
+    with pytest.raises(UsageError, match="LogPMachine: intervals must be pairs of finite seconds by name, got "):
+        LogPMachine(p=2, L=16, o=1, G=4, intervals=intervals)
+
+
+def test_calibrated_is_true_or_false() -> None:
+    with pytest.raises(UsageError, match="LogPMachine: calibrated must be True or False, got 'no'"):
+        LogPMachine(p=2, L=16, o=1, G=4, calibrated="no")  # type: ignore[arg-type]
+
+
 # Files
 
 

@@ -552,8 +552,10 @@ def test_the_exchanges_of_parts_are_no_computing_of_the_superstep_around_them(sp
         parts = record.parts
         assert parts is not None
         assert total.parts == parts
-        assert record.exchange >= 0
-        assert parts.exchange >= 0
+        # Were exchanges of parts computing, for which others wait thrice, it would be 40 ms less. Beside other work
+        # those of a part leave its exchanges one after the other, so that what they compute overlaps.
+        assert record.exchange >= (-0.02 if spmd.mpi else 0)
+        assert parts.exchange >= (-0.02 if spmd.mpi else 0)
         assert record.seconds >= parts.seconds
         assert parts.exchange_predicted > 0
         assert record.exchange_predicted > parts.exchange_predicted

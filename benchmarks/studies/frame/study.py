@@ -130,8 +130,11 @@ class Study(argparse.ArgumentParser):
         results = self.results if results is None else results
         if self.options.keep:
             content = {**about(), "arguments": sys.argv[1:], **results} if isinstance(results, dict) else results
-            with replacing(self.options.keep) as file:
-                file.write(json.dumps(_plain(content), indent=1) + "\n")
+            try:
+                with replacing(self.options.keep) as file:
+                    file.write(json.dumps(_plain(content), indent=1) + "\n")
+            except OSError as error:
+                raise SystemExit(f"{self.prog}: {self.options.keep}: {error.strerror or error}") from error
         if self.options.plot and draw is not None:
             pyplot = importlib.import_module("matplotlib.pyplot")
             figure = draw(pyplot)
