@@ -7,6 +7,7 @@ processor sends each of its keys once, that moves p - 1 keys at most.
 from __future__ import annotations
 
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -124,9 +125,7 @@ def _places(keys: Keys, splitters: Keys) -> NDArray[np.intp]:
 
 def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
     """Blocks of one dtype, but for the lengths of strings, in one."""
-    dtype = pieces[0].dtype
-    alike = dtype.kind not in "US" or all(piece.dtype == dtype for piece in pieces)
-    return np.concatenate(pieces, dtype=dtype if alike else None)  # None: as long as the longest
+    return np.concatenate(pieces, dtype=max((piece.dtype for piece in pieces), key=attrgetter("itemsize")))
 
 
 def _combined(

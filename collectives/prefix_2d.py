@@ -157,9 +157,10 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, or
     result = yield from run(call, items, runs, chosen, words, order)
     if runs is op:
         return result.reshape(column.shape)
-    if isinstance(column, np.ndarray) and not array:
-        return _of_objects(result, column.shape)
-    return result if array else [detached(mine, item) for mine, item in zip(result, column, strict=True)]
+    if array:
+        return result
+    result = [detached(mine, item) for mine, item in zip(result, column, strict=True)]
+    return _of_objects(result, column.shape) if isinstance(column, np.ndarray) else result
 
 
 def _checked_column(column: Any) -> Any:

@@ -242,7 +242,7 @@ def _copied(argument: Any) -> Any:
     if type(argument) in (list, tuple):
         return type(argument)(map(_copied, argument))
     try:
-        return np.array(argument) if isinstance(argument, memoryview) else pickle.loads(pickle.dumps(argument, 5))
+        return np.array(argument).data if isinstance(argument, memoryview) else pickle.loads(pickle.dumps(argument, 5))
     except Exception:  # where it is sent it is refused by its name
         return argument
 

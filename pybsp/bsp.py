@@ -336,7 +336,7 @@ class BSP(Public):
             ProcessorError: another processor failed.
             SyncError: another processor ended, or did something else, or registered something else, or did not come
                 within the timeout.
-            UsageError: between `begin` and `end`; inside of a block that has no `with`; not all have called a
+            UsageError: between `begin` and `end`; after a block's call without `with`; not all have called a
                 `pattern.get`, or started a collective.
 
         BSP cost: w + g*h + l.

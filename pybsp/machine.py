@@ -149,8 +149,8 @@ class BSPMachine(MachinePart):
             is the mean of theirs, as no ledger says how many go in which. That of "making" is of a word of indices.
         late: seconds that an exchange takes more after long computing: pairs, or a mapping; "empty" where no message
             goes, "sending" where one does, both of which grow with the time that who came early has waited, the latter
-            as if that was 0.3 of the computing at least; and what each way adds, whose code and data are in no cache
-            then.
+            as if half of the processors had waited 0.3 of the computing at least; and what each way adds, whose code
+            and data are in no cache then.
         first: seconds that each way adds, at least, where a label uses one of the superstep's ways for the first time:
             pairs, or a mapping. As files of before pybsp 0.4 have none it is 0.3 of `late` there, of all ways at most
             100 us.
@@ -395,7 +395,7 @@ class BSPMachine(MachinePart):
             computing: seconds of it before the exchange, of the processor that computes longest.
             first: whether one of the ways has not been used before under the superstep's label.
             waiting: seconds that others had waited when the last one came, mean of these; None: 0.3 of the computing.
-                Where messages go it counts as no less than that.
+                Where messages go it counts as no less than if half of the processors had waited so long.
             indices: words of those of patterns that are made, which a processor sends, on average.
         """
         machine = self.exchange or self
@@ -406,7 +406,8 @@ class BSPMachine(MachinePart):
         if late or of_ways or at_first:
             waited = WAITED * computing if waiting is None else waiting
             if ways & SENDING:  # who comes last finds its code as cold where nobody has waited for it
-                waited = max(waited, WAITED * computing)
+                # as in the calibration, where half of the processors wait for so much of it
+                waited = max(waited, WAITED * computing * (self.p / 2) / max(self.p - 1, 1))
             cold = of_ways * machine._share(OF_WAYS, computing, COMPUTED)
             soon += late * machine._share(SENDS if ways & SENDING else EMPTY, waited, OTHERS_WAITED)
             soon += max(cold, at_first if first else 0.0)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import pybsp
 from pybsp import BSPMachine, Cost, EBSPMachine, UsageError
+from pybsp.benchmarks.calibration.patterns import waited
 from pybsp.collectives import broadcast, prefix
 from pybsp.cost import Superstep
 from pybsp.ledger import Ledger
@@ -574,6 +575,15 @@ def test_an_exchange_costs_by_the_ways_of_its_data_and_more_after_computing() ->
     assert WAYS_COST.exchanging(0, computing=10.0) == WAYS_COST.exchanging(0, computing=10.0, waiting=3.0)
     assert WAYS_COST.time(0, 4, 2) == 7  # what costs and choices are by knows no ways
     assert named(BY_MAIL | BY_QUEUE) == ("mail", "queue")
+
+
+@pytest.mark.parametrize("p", [2, 3, 8])
+def test_where_a_calibration_has_measured_what_sends_the_shares_are_its_own(p: int) -> None:
+    rows = tuple((c, waited(c, p), 0.1, share, 0.1) for c, share in ((1e-4, 0.2), (3e-4, 0.4), (1e-3, 0.8)))
+    machine = BSPMachine(p, 0.0, 0.0, 1.0, late=(("sending", 1.0),), after=rows)
+    for c, wait, _, share, _ in rows:
+        assert machine.exchanging(1, 1, ways=BY_MAIL, computing=c, waiting=wait) == pytest.approx(share)
+        assert machine.exchanging(1, 1, ways=BY_MAIL, computing=c, waiting=0.0) == pytest.approx(share)
 
 
 def test_ways_and_long_computing_are_in_machine_files(tmp_path: Path) -> None:

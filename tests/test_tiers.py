@@ -55,6 +55,18 @@ def test_on_ranks_the_whole_tier_runs_a_case_checked_or_not_with_one_some_and_ma
     assert set(for_all) == {way.id for way in every}
 
 
+def test_on_ranks_the_whole_tier_runs_each_of_many_cases_with_two_numbers_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for_all: Counter[str] = Counter()
+    for number in range(30):
+        every, taken = taken_by_the_whole_tier(tiers.MANY_CASES, True, monkeypatch, test=f"test {number}")
+        for mine in taken:
+            assert len({way.p for way in mine}) == len(mine) == 2
+            for_all.update(way.id for way in mine)
+    assert set(for_all) == {way.id for way in every}
+
+
 def taken_by_the_whole_tier(
     cases: int, mpi: bool, monkeypatch: pytest.MonkeyPatch, test: str = "test"
 ) -> tuple[list[Spmd], list[list[Spmd]]]:

@@ -5,7 +5,7 @@ in as many on ranks. The whole tier runs all 12 of a test that has few cases, vi
 some p, and on for the others. Where the cases are MANY_CASES or more, it runs each of them in four of the 12 ways,
 other ones than the next case: with four p, two of them checked. Ranks take longer: there a case runs with one of the p
 of SOME, and one of MANY, drawn by a hash of its name. On more ranks than a machine has cores it is the scheduler that
-takes the time, the more the more ranks: it runs seldom with the last.
+takes the time, the more the more ranks: a case seldom runs with the last.
 
 The fast tier runs a case in two ways on virtual processors, with few of them and with many, one of both checked; and
 one in eight on ranks. Of a test that has MANY_CASES it runs each in one of the two, and every fourth is among those
@@ -84,8 +84,9 @@ def whole(items: Sequence[pytest.Item]) -> list[pytest.Item]:
             return False
         if len(cases[function(item)]) < MANY_CASES:
             return not way.mpi or (drawn + (way.p in SOME) + way.variant) % way.variants == 0
-        number = SIZES.index(way.p) * way.variants + way.variant
-        return (number + cases[function(item)][case(item)] + way.mpi) % 3 == 0
+        # On ranks it is two of the six ways that are left: with two p, of which one at least is above 1.
+        place = (way.p > 1) + (way.p in MANY) if way.mpi else SIZES.index(way.p)
+        return (place * way.variants + way.variant + cases[function(item)][case(item)]) % 3 == 0
 
     return [item for item in items if taken(item)]
 

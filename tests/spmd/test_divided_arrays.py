@@ -58,9 +58,11 @@ def test_values_in_another_byte_order_have_prefix_sums_as_numpy_makes_them(spmd:
 @pytest.mark.parametrize("dtype", [">U2", "<U2", "S3"])
 def test_distinct_texts_have_the_dtype_of_the_blocks(spmd: Spmd, dtype: str) -> None:
     def main(bsp: pybsp.BSP) -> Any:
-        return collectives.unique(bsp, np.array(["b", "a", "cc"], dtype))
+        longer = dtype.replace("2", "4").replace("3", "5")
+        return collectives.unique(bsp, np.array(["b", "a", "cc"], longer if bsp.pid == 1 else dtype))
 
-    assert {part.dtype.str for part in spmd(main)} == {np.dtype(dtype).str}
+    longest = dtype if spmd.p == 1 else dtype.replace("2", "4").replace("3", "5")
+    assert {part.dtype.str for part in spmd(main)} == {np.dtype(longest).str}
 
 
 def test_a_subclass_of_arrays_of_plain_data_is_a_column_of_that(spmd: Spmd) -> None:

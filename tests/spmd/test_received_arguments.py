@@ -105,8 +105,16 @@ OWN: dict[str, Callable[[pybsp.BSP, Any], Any]] = {
     "exclusive_prefix, initial, no ufunc": lambda bsp, x: collectives.exclusive_prefix(bsp, x, plus, initial=x),
     "histogram, bins": lambda bsp, x: collectives.histogram(bsp, np.ones(2), bins=x)[1],
     "prefix_2d of a list": lambda bsp, x: collectives.prefix_2d(bsp, [x], np.add)[0],
+    "prefix_2d of objects": lambda bsp, x: collectives.prefix_2d(bsp, objects(x), np.add)[0],
     "prefix": lambda bsp, x: collectives.prefix(bsp, x, np.add),
 }
+
+
+def objects(x: Any) -> Any:
+    """An array of objects, of which that is one."""
+    found = np.empty(2, object)
+    found[0], found[1] = x, 1
+    return found
 
 
 def plus(a: Any, b: Any) -> Any:

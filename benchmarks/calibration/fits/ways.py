@@ -2,10 +2,10 @@
 
 An exchange takes T = l + o_msg*m + g*h + o_item*n + the o_way of each of its ways + their mean g_way*h. After c seconds
 of computing, for which others have waited v seconds, it takes s(v)*L + w(c)*W more: L is the `late` of what sends
-nothing, or of what sends, and W that of its ways, what they take more after the longest computing that was measured.
-The share w(c) is one for all ways: their code, that of ten functions, is in no cache early, what all exchanges need
-late. What sends nothing has a share of its own. Where other ways went before it takes W(0) more, `first` of all its
-ways.
+nothing, or of what sends (whose v is no less than these points have at such a c below 4 ms), and W that of its ways,
+what they take more after the longest computing that was measured. The share w(c) is one for all ways: their code, that
+of ten functions, is in no cache early, what all exchanges need late. What sends nothing has a share of its own. Where
+other ways went before it takes W(0) more, `first` of all its ways.
 
 Each is fitted once those before it are known, by least squares of the residuals relative to T: o_way, with o_item or
 g_way; first, of all ways but mail and records, whose code is that of each exchange; late of what sends nothing, of
