@@ -63,9 +63,11 @@ def few(pids: Sequence[int]) -> str:
     return ", ".join(map(str, pids[:16])) + ", ..." * (len(pids) > 16) if pids else "none"
 
 
-def indices_of(count: int, thing: str) -> str:
-    """Which indices so many things have, in words."""
-    return f"an index from {-count} to {count - 1}, of {count} {thing}{'s' * (count > 1)}" if count else f"a {thing}"
+def indices_of(count: int, thing: str, none: str) -> str:
+    """Which indices so many things have, in words; `none`: that there is none."""
+    if not count:
+        return f"a {thing}, but {none}"
+    return f"an index from {-count} to {count - 1}, of {count} {thing}{'s' * (count > 1)}"
 
 
 def check_program(operation: str, argument: str, program: Any, of: str = "BSP machine") -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from .errors import UsageError
 from .files import path_of, replacing
 from .log import INDICES, ITEMS, LABEL, MEAN, MEASURED, MESSAGES, SECONDS, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, Log
-from .machine import NO_KINDS, BSPMachine, EBSPMachine, charged
+from .machine import NO_KINDS, BSPMachine, EBSPMachine, charged, others_waited
 from .records import DERIVED, NO_PARTS, PartTotals, Record, Records, Supersteps, of_file
 from .versions import versions
 
@@ -119,11 +119,6 @@ def priced(
 def index_words(indices: int, p: int) -> float:
     """Words of indices of so many bytes, mean over p processors."""
     return indices / 8 / p
-
-
-def others_waited(longest: float, mean: float, p: int) -> float:
-    """Seconds that others wait for the one that computes longest, mean over them, where all compute so on average."""
-    return (longest - mean) * p / (p - 1) if p > 1 else 0.0
 
 
 class Ledger(Records):

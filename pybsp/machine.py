@@ -87,6 +87,11 @@ _OF_EXCHANGE: Mapping[str, Decoder] = types.MappingProxyType(
 )
 
 
+def others_waited(longest: float, mean: float, p: int) -> float:
+    """Seconds that others wait for the one that computes longest, mean over them, where all compute so on average."""
+    return (longest - mean) * p / (p - 1) if p > 1 else 0.0
+
+
 def _names(given: Any) -> tuple[str, ...]:
     """Several names.
 
@@ -405,9 +410,11 @@ class BSPMachine(MachinePart):
             soon += dict(machine.g_way).get("making", 0.0) * indices
         if late or of_ways or at_first:
             waited = WAITED * computing if waiting is None else waiting
-            if ways & SENDING:  # who comes last finds its code as cold where nobody has waited for it
-                # as in the calibration, where half of the processors wait for so much of it
-                waited = max(waited, WAITED * computing * (self.p / 2) / max(self.p - 1, 1))
+            if ways & SENDING:
+                # Who comes last finds its code as cold where nobody has waited for it as where half have, as in the
+                # calibration.
+                spared = WAITED * computing
+                waited = max(waited, others_waited(spared, spared / 2, self.p))
             cold = of_ways * machine._share(OF_WAYS, computing, COMPUTED)
             soon += late * machine._share(SENDS if ways & SENDING else EMPTY, waited, OTHERS_WAITED)
             soon += max(cold, at_first if first else 0.0)

@@ -390,8 +390,7 @@ class Inbox(Public, Sequence[Message], metaclass=_ListedSequence):
             if self._outgoing:
                 way_out = "what was sent since the last sync (bsp.send) has not arrived; call bsp.sync() first"
             raise BoundsError(
-                f"bsp.inbox[{index}]: expected {indices_of(len(self), 'message')}"
-                f"{'' if len(self) else ', but none has arrived'}; {way_out}"
+                f"bsp.inbox[{index}]: expected {indices_of(len(self), 'message', 'none has arrived')}; {way_out}"
             ) from None
 
     def __repr__(self) -> str:

@@ -34,9 +34,9 @@ from .drawing import Axis, bars, lines
 from .drawing import table as html_table
 from .errors import UsageError
 from .files import require_outputs, working_folder
-from .ledger import index_words, others_waited, overlaps
+from .ledger import index_words, overlaps
 from .ledger_file import is_ledger, read
-from .machine import BSPMachine, resized
+from .machine import BSPMachine, others_waited, resized
 from .managed import managed
 from .page import framed, put
 from .pictures import note, safe, shown_label

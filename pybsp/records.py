@@ -203,8 +203,8 @@ class Records(Sequence[Record]):
         try:
             chosen = range(len(self))[index]
         except IndexError:
-            there = indices_of(len(self), "superstep")
-            raise IndexError(f"ledger[{index}]: expected {there}{'' if len(self) else ', but there is none'}") from None
+            there = indices_of(len(self), "superstep", "there is none")
+            raise IndexError(f"ledger[{index}]: expected {there}") from None
         except TypeError:
             raise TypeError(f"ledger[{index!r:.60}]: expected the number of a superstep, or a slice") from None
         if isinstance(chosen, range):

@@ -46,6 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pybsp.errors import UsageError
+from pybsp.machine import others_waited
 
 from .samples import EXCHANGE, Point
 
@@ -65,7 +66,8 @@ def spared(delay: float) -> float:
 
 def waited(delay: float, p: int) -> float:
     """What processors wait so for one that computes the longest, mean over all but that one: as ledgers have it."""
-    return spared(delay) * (p / 2) / (p - 1) if p > 1 else 0.0
+    longer = spared(delay)
+    return others_waited(longer, longer / 2, p)
 
 
 class PatternRelation(NamedTuple):
