@@ -1,4 +1,4 @@
-"""Supersteps of short records for a group (shown.py): where all of the machine meet on one board, groups do too.
+"""Supersteps of short records for a group (shown.py): where all of the machine show each other records, groups do too.
 
 All show their records in one superstep, those of all groups; each reads its own group's. A group that has more to say
 rides in the same exchange: then the others go on with it until all groups are done, once they have read (`end`).
@@ -15,7 +15,7 @@ from .rides import Supersteps
 from .short_records import Showable
 from .shown import Begin, Counts, Read, Shown
 from .transport import Arrival
-from .transport.media.near import Near
+from .transport.media.showing import Showing
 from .ways import BY_RECORD
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class GroupShown(Shown):
 
     on_group = True
 
-    def __init__(self, engine: SuperstepEngine, transport: Near, group: Numbering) -> None:
+    def __init__(self, engine: SuperstepEngine, transport: Showing, group: Numbering) -> None:
         super().__init__(engine, transport)
         self._group, members = group, group.members
         self.pid = group.own
@@ -48,7 +48,7 @@ class GroupShown(Shown):
     def on(cls, engine: SuperstepEngine, group: Numbering) -> GroupShown | None:
         """Of a group; None as of `Shown.of`."""
         transport = engine.transport
-        if engine.shown is None or not isinstance(transport, Near):
+        if engine.shown is None or not isinstance(transport, Showing):
             return None
         return cls(engine, transport, group)
 

@@ -21,7 +21,7 @@ KIND_BITS = 4  # of what a record is; higher ones say more
 NUMBERS = frozenset({float, int, np.float64, np.int64})  # the types of numbers that have a layout
 INT_END = 1 << 63  # ints beyond have none
 WORD_SCALARS = frozenset(one for one in SCALARS if np.dtype(one).itemsize <= FLOATS.size - HEAD.size)
-# What `Twin.show_record` shows: a float, an int of 64 bits, or such of numpy's; None: nothing; or bytes: what comes
+# What `Pad.show_record` shows: a float, an int of 64 bits, or such of numpy's; None: nothing; or bytes: what comes
 # behind the signature, and behind that the data, which is there already.
 Showable = float | np.float64 | int | np.int64 | bytes | None
 
@@ -65,7 +65,7 @@ def read_records(
     sources: Sequence[int],
     members: Sequence[int],
 ) -> list[Any] | None:
-    """What the sources show, as of `Twin.show_record`; None: one shows something else, or a signature differs."""
+    """What the sources show, as of `Pad.show_record`; None: one shows something else, or a signature differs."""
     for member in members:
         if HEAD.unpack_from(parts[member], at)[0] != signature:
             return None

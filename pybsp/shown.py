@@ -1,8 +1,9 @@
 """Supersteps in which each processor shows all others a short record: what a small collective is made of.
 
-Where all processors meet on one board, such a superstep needs no parcel: each writes its record where all see it, and
-reads those that it wants. A record begins with the signature of the call (rides.py), so a call that differs is found as
-elsewhere. Not in checked mode, on virtual processors, or with a router that forwards: there a collective rides.
+Where all processors meet on one board, or by heads, such a superstep needs no parcel: each writes its record where all
+see it, and reads those that it wants. A record begins with the signature of the call (rides.py), so a call that
+differs is found as elsewhere. Not in checked mode, on virtual processors, or with a router that forwards: there a
+collective rides.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .rides import Letter, Ride, Stream, Supersteps, signature
 from .short_records import Showable, write_record
 from .transport import LETTERS, QUIET, RIDES, Arrival, Bytes, Parcel
 from .transport.arena import SMALLEST, SharedPool
-from .transport.media.near import Near
+from .transport.media.showing import Showing
 from .transport.router import Direct
 from .transport.wire import BY_MESSAGE
 from .ways import BY_COLLECTIVE, BY_NOTE, BY_RECORD
@@ -31,6 +32,7 @@ from .ways import BY_COLLECTIVE, BY_NOTE, BY_RECORD
 if TYPE_CHECKING:
     from .log import Log
     from .superstep import SuperstepEngine
+    from .transport.pipe import Pipe
 
 Result = TypeVar("Result")
 
@@ -57,6 +59,7 @@ class Shown:
         words: the same as words of 8 bytes.
         places: where a record begins there, in bytes, by the parity of an exchange's number.
         most: bytes of a record.
+        parity: of the next superstep, whose record is written after that is asked for.
         others: all but this processor.
         idle: the scheme of a call (collectives/small_climbs.py) for which this processor needs nobody, and keeps in
             step.
@@ -75,11 +78,12 @@ class Shown:
             not (self.on_group or engine.registrations.declared or engine.tracer is not None) and engine.gate.limit > 0
         )
 
-    def __init__(self, engine: SuperstepEngine, transport: Near) -> None:
-        self._engine, self._board, self._rides, self._account = engine, transport.board, engine.rides, engine.account
+    def __init__(self, engine: SuperstepEngine, transport: Showing) -> None:
+        self._engine, self._pad, self._rides, self._account = engine, transport.pad, engine.rides, engine.account
+        self.parity = transport.pad.parity
         self._show, self._show_record = transport.show, transport.show_record
         self._leave_exchange = transport.left
-        self.parts, self.places, self.most = self._board.shown()
+        self.parts, self.places, self.most = self._pad.shown()
         self.words = [part.cast("q") for part in self.parts]
         self.mine, self.pid = self.parts[engine.pid], engine.pid
         self.others = [pid for pid in range(engine.p) if pid != engine.pid]
@@ -92,7 +96,7 @@ class Shown:
     def of(cls, engine: SuperstepEngine) -> Shown | None:
         """Of a machine; None where its processors do not meet so, which all of them find alike."""
         transport = engine.transport
-        if not isinstance(transport, Near) or not isinstance(engine.router, Direct) or engine.checked:
+        if not isinstance(transport, Showing) or not isinstance(engine.router, Direct) or engine.checked:
             return None
         return cls(engine, transport)
 
@@ -106,14 +110,22 @@ class Shown:
         return signature(name, arguments)
 
     def memory(self, size: int) -> tuple[int, Bytes]:
-        """Memory of so many bytes where all see it, and its place in this processor's part; else `ELSEWHERE`."""
+        """Memory of so many bytes where all see it, and its place in this processor's part; else none, `ELSEWHERE`."""
         pool = self._engine.pool
+        if not isinstance(pool, SharedPool):
+            return ELSEWHERE, np.empty(0, np.uint8)
         memory = pool.take(max(size, SMALLEST))
-        return pool.place(memory) if isinstance(pool, SharedPool) else ELSEWHERE, memory[:size]
+        return pool.place(memory), memory[:size]
 
     def pipe(self) -> int:
         """Where this processor's pipe lies (transport/pipe.py); `ELSEWHERE`: it has none."""
-        return self._board.pipe.place()
+        pipe = self._pad.pipe
+        return ELSEWHERE if pipe is None else pipe.place()
+
+    def _pipe(self) -> Pipe:
+        pipe = self._pad.pipe
+        assert pipe is not None
+        return pipe
 
     def send_through(self, name: str, at: int, place: int, array: NDArray[Any]) -> None:
         """Send an array through the pipe, when the superstep has ended whose record says so.
@@ -128,7 +140,7 @@ class Shown:
         try:
             # Copies more than once only where the array is not contiguous.
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            self._board.pipe.send(at, place, data)
+            self._pipe().send(at, place, data)
         except BaseException as error:
             self._left(error, name)
 
@@ -142,14 +154,10 @@ class Shown:
         """
         try:
             array = room()
-            self._board.pipe.receive(source, at, place, array.reshape(-1).view(np.uint8))
+            self._pipe().receive(source, at, place, array.reshape(-1).view(np.uint8))
             return array
         except BaseException as error:
             self._left(error, name)
-
-    def parity(self) -> int:
-        """That of the next superstep."""
-        return self._board.number + 1 & 1
 
     @property
     def begin(self) -> Begin:
@@ -280,7 +288,7 @@ class Shown:
             value: what it shows.
             sources: whose records are wanted.
             read: as of `hear`, if this processor does not know whether the others show anything, or what.
-            like: as of `Twin.show_record`.
+            like: as of `Pad.show_record`.
 
         Returns:
             Of each source its number, or None if it is like that, where this is so of all. Else what `hear` returns;
@@ -294,7 +302,7 @@ class Shown:
             if isinstance(found, list):
                 return found
             arrival: Arrival | None = found
-            at = self.places[self._board.number & 1]
+            at = self.places[self._pad.number & 1]
             if read is None:
                 differs = self._differs(name, at >> 3, signature)
                 if arrival is None:

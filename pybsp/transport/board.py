@@ -70,7 +70,6 @@ class Board(Meeting):
     Attributes:
         words: what each of them was doing in the last exchange that was not quiet, with flags.
         release: the leader's words for that; the first processor of the board is the leader, where they have one.
-        pipe: through which long data goes to all others.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class Board(Meeting):
         self._window, self._own, self._parent, self._waiter = window, own, parent, waiter
         self._ranks = list(ranks)
         self.words = [0] * len(ranks)
-        self._parts = [window.parts[rank] for rank in ranks]
+        self._parts: list[memoryview] = [window.parts[rank] for rank in ranks]
         self._others = [k for k in range(len(ranks)) if k != own]
         # Only processor k writes its status, borrows and slots; only the first one writes the release.
         self._status = [words[lies.status] for words in of]
@@ -122,14 +121,13 @@ class Board(Meeting):
         self._free = 0  # where this exchange's area is free
         self._fence = window.sync if WEAK else None
         self._nobody = [0] * len(ranks)
-        self.pipe = Pipe(self._parts, of, own, window, waiter, self._fence)
+        self.pipe: Pipe = Pipe(self._parts, of, own, window, waiter, self._fence)
 
     def speak_outside(self) -> None:
         """There are other nodes, for which this processor may have something."""
         self._tags.append(SLOT * len(self._ranks) + TAG)
 
     def shown(self) -> tuple[list[memoryview], tuple[int, int], int]:
-        """Where a record is for all to see (`show`): all parts, where it begins, by parity, and its bytes at most."""
         return self._parts, self._areas, AREA
 
     def enter_showing(

@@ -25,8 +25,11 @@ from .wire import (
     LONGEST_HEAD,
     MAIL_ALONE,
     MANIFEST_BEHIND_HEAD,
+    MANIFEST_BEHIND_RECORD,
     MANIFEST_IN_HEAD,
     MANIFESTS,
+    RECORD,
+    SHOWN,
     STRIDE,
     WORD,
     Arrived,
@@ -48,6 +51,7 @@ class Heads:
 
     Attributes:
         number: of the last exchange.
+        parts: by processor, where its head comes; this one's own has its record (head_pad.py).
     """
 
     def __init__(self, flight: InFlight, ranks: Sequence[int], pid: int, context: int, peers: Sequence[int]) -> None:
@@ -57,11 +61,13 @@ class Heads:
         self._startall, self._testall = MPI.Prequest.Startall, MPI.Request.Testall
         # One place for each processor; that of this one has its own word, to be compared with the others.
         self._bytes_in, self._bytes_out = (memoryview(bytearray(len(ranks) * size)) for size in (LONGEST_HEAD, HEAD))
+        self.parts = [self._bytes_in[d * LONGEST_HEAD : (d + 1) * LONGEST_HEAD] for d in range(len(ranks))]
         self._words_in, self._words_out = self._bytes_in.cast("q"), self._bytes_out.cast("q")
         self._at = range(0, len(ranks) * HEAD // WORD, HEAD // WORD)  # in the words that go out
         self.receiving: list[Any] = []
         self._short: dict[int, Any] = {}  # sends of a word alone, by processor
         self._long: dict[int, Any] = {}  # of a word and a manifest
+        self._showing: list[Any] = []  # of a word and this processor's record, to all
         self._all_short: list[Any] = []
         self._quiet: list[Any] = []  # what an exchange starts in which this processor says nothing
         self._out: list[Any] = []  # sends of the last exchange: others have them, and nobody waited for the word of it
@@ -73,12 +79,12 @@ class Heads:
 
         comm, tag = self._flight.comm, wire.tag(self._context, HEADS)
         for d in self.peers:
-            into = self._bytes_in[d * LONGEST_HEAD : (d + 1) * LONGEST_HEAD]
             out = self._bytes_out[d * HEAD : (d + 1) * HEAD]
-            self.receiving.append(comm.Recv_init([into, LONGEST_HEAD, MPI.BYTE], self._ranks[d], tag))
+            self.receiving.append(comm.Recv_init([self.parts[d], LONGEST_HEAD, MPI.BYTE], self._ranks[d], tag))
             # Two sends of the same memory, of which an exchange starts one: the word alone, or a manifest behind it.
             self._short[d] = comm.Send_init([out, WORD, MPI.BYTE], self._ranks[d], tag)
             self._long[d] = comm.Send_init([out, HEAD, MPI.BYTE], self._ranks[d], tag)
+            self._showing.append(comm.Send_init([self.parts[self._pid], HEAD, MPI.BYTE], self._ranks[d], tag))
         self._all_short = list(self._short.values())
         self._quiet = self.receiving + self._all_short
 
@@ -108,6 +114,54 @@ class Heads:
             waiter.until(testall, self.receiving)
         self.let_go(waiter)
         return self._words_in[::STRIDE].tolist().count(word) == len(self._ranks)
+
+    def show(self, kind: int, waiter: Waiter) -> bool:
+        """An exchange in which each shows all others a record (head_pad.py); whether all did, and said nothing else."""
+        # As `meet`. The record is written, so what showed the last one has been seen off.
+        self.see_off(waiter)
+        number = self.number = self.number + 1 & EPOCH_MASK
+        word = self._words_in[self._pid * STRIDE] = kind | number << EPOCH_SHIFT | SHOWN
+        self._out = self._showing
+        self._startall(self.receiving + self._showing)
+        if not self._testall(self.receiving):
+            waiter.until(self._testall, self.receiving)
+        self.let_go(waiter)
+        return self._words_in[::STRIDE].tolist().count(word) == len(self._ranks)
+
+    def show_long(self, kind: int, size: int, waiter: Waiter) -> bool:
+        """`show` of a record in a head of so many bytes, more than HEAD."""
+        self._flight.posted = 0
+        manifests = [b""] * len(self.peers)
+        self._send_records(kind, manifests, size, False, waiter)
+        if not self.here():
+            waiter.until(self._testall, self.receiving)
+        self._flight.let_go(waiter)
+        word = self._words_in[self._pid * STRIDE]
+        return self._words_in[::STRIDE].tolist().count(word) == len(self._ranks)
+
+    def send_showing(self, kind: int, manifests: Sequence[bytes], has_own: bool, waiter: Waiter) -> None:
+        """`send`, where this processor shows a record too."""
+        self._send_records(kind, manifests, RECORD, has_own, waiter)
+
+    def _send_records(self, kind: int, manifests: Sequence[bytes], size: int, has_own: bool, waiter: Waiter) -> None:
+        """Begin an exchange with heads that have records, which go from memory of their own; of that size."""
+        self.see_off(waiter)
+        number = self.number = self.number + 1 & EPOCH_MASK
+        header = kind | number << EPOCH_SHIFT | SHOWN
+        record = bytes(self.parts[self._pid][WORD:size])
+        heads: list[tuple[int, bytes]] = []
+        behind: list[tuple[int, bytes]] = []
+        for d, manifest in zip(self.peers, manifests, strict=True):
+            head = (header | len(manifest) << BYTES_SHIFT).to_bytes(WORD, byteorder) + record
+            if len(manifest) <= MANIFEST_BEHIND_RECORD:
+                head += manifest
+            else:
+                behind.append((self._ranks[d], manifest))
+            heads.append((self._ranks[d], head))
+        self._words_in[self._pid * STRIDE] = header | has_own << BYTES_SHIFT
+        self._startall(self.receiving)
+        self._flight.send(heads, HEADS)
+        self._flight.send(behind, MANIFESTS)
 
     def describe(self, note: object, parcels: Parcels, inline: int) -> tuple[list[bytes], list[tuple[int, Bytes]]]:
         """The manifest for each of the peers, and data by rank that goes as messages.
@@ -190,7 +244,7 @@ class Heads:
         arrived: Arrived = []
         header = kind | self.number << EPOCH_SHIFT
         for s, word in enumerate(self._words_in[::STRIDE].tolist()):
-            # Another kind, a flag, or another exchange: `read` tells which.
+            # Another kind, a flag, or another exchange: `read` tells which. (With a record the size is too large.)
             if word & HEADER_MASK != header:
                 return None
             size = word >> BYTES_SHIFT
@@ -225,13 +279,14 @@ class Heads:
                     f"{word >> EPOCH_SHIFT & EPOCH_MASK}"
                 )
             kinds[s] = word & KIND_AND_FLAGS
-            size = word >> BYTES_SHIFT
-            if size > MANIFEST_BEHIND_HEAD:
+            size, at, most = word >> BYTES_SHIFT, WORD, MANIFEST_BEHIND_HEAD
+            if word & SHOWN:
+                size, at, most = (word & ~SHOWN) >> BYTES_SHIFT, RECORD, MANIFEST_BEHIND_RECORD
+            if size > most:
                 late.append((s, size))
             elif size:
-                at = s * LONGEST_HEAD + WORD
                 # Not copied: it is read before the next exchange posts the receives again.
-                manifests[s] = self._bytes_in[at : at + size]
+                manifests[s] = self.parts[s][at : at + size]
 
     # -- its requests ------------------------------------------------------------------------------------------------
 
@@ -241,12 +296,13 @@ class Heads:
 
     @property
     def sending(self) -> list[Any]:
-        return [*self._short.values(), *self._long.values()]
+        return [*self._short.values(), *self._long.values(), *self._showing]
 
     def free(self) -> None:
         # Taken out before it is freed, so that none is freed twice where an exception comes in between.
-        while self.receiving:
-            self.receiving.pop().Free()
+        for listed in (self.receiving, self._showing):
+            while listed:
+                listed.pop().Free()
         for requests in (self._short, self._long):
             while requests:
                 requests.popitem()[1].Free()

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..chunk import NO_COUNTS, Chunk, Counted, clock
 from ..compiled import core
-from ..short_records import Showable, read_records, write_record
 from . import Section
 from .lending import Lent, same_until
 from .memory import ALIGN, Bytes
+from .pad import Pad
 from .wire import (
     AREA,
     BORROWS,
@@ -37,14 +37,9 @@ if TYPE_CHECKING:
     from .waiting import Waiter
 
 
-class Twin:
-    """The methods of a board that are compiled where that is possible.
+class Twin(Pad):
+    """The methods of a board that are compiled where that is possible."""
 
-    Attributes:
-        number: of the last exchange.
-    """
-
-    number: int
     # For the compiled one: this processor's borrows as bytes, how many pieces of data they speak of, and the exchange
     # before which they stay the same, if all that is read here is old; the bits of what is lent, and before which these
     # do.
@@ -56,10 +51,7 @@ class Twin:
     _fence: Callable[[], object] | None
     _mine: memoryview
     _theirs: list[memoryview]
-    _own_part: memoryview
-    _parts: list[memoryview]
     _own_slots: Sequence[memoryview]
-    _areas: tuple[int, int]
     _free: int
     _tags: list[int]
     _neighbours: list[tuple[int, memoryview, list[memoryview], memoryview]]
@@ -131,67 +123,6 @@ class Twin:
         if self._lending:
             self._lent.clear()
         return True
-
-    def show(self, kind: int, log: Chunk | None = None, label: float = 0.0, counts: bytes = NO_COUNTS) -> bool:
-        """An exchange in which each shows all others a record, which it has written to its area of this parity.
-
-        What others show is there until this processor enters its next exchange.
-
-        Args:
-            log: where to note when it began and was over, and, if all did the same, its superstep.
-            label, counts: as of `meet`; counts of no bytes: no superstep is noted.
-
-        Returns:
-            Whether all did so.
-        """
-        if log is None:
-            return self._show(kind)
-        log.entered = clock()
-        alike = self._show(kind)
-        log.over = clock()
-        if alike and counts:
-            log.note_row(label, log.over, counts)
-        return alike
-
-    def show_record(
-        self,
-        kind: int,
-        log: Chunk,
-        label: float,
-        counts: bytes,
-        signature: int,
-        value: Showable,
-        like: bytes | None,
-        sources: tuple[int, ...],
-        members: tuple[int, ...],
-    ) -> list[Any] | bool:
-        """`show` of a record, which is written here.
-
-        Args:
-            log, label, counts: as of `meet`.
-            signature: with which the record begins.
-            value: what it is.
-            like: what comes behind the signature in the records of the sources; None: numbers are expected.
-            sources: processors whose records are wanted.
-            members: those whose records have that signature, all or a group; this one may be left out.
-
-        Returns:
-            Of each source its number, or None where it is like that: if all is so it is noted. Else whether all showed
-            a record.
-        """
-        # Where `_show` finds it: that area is free.
-        at = self._areas[self.number + 1 & 1]
-        write_record(self._own_part, at, signature, value)
-        log.entered = clock()
-        alike = self._show(kind)
-        log.over = clock()  # reading is the computing of what follows
-        if not alike:
-            return False
-        found = read_records(self._parts, at, signature, like, sources, members)
-        if found is None:
-            return True
-        log.note_row(label, log.over, counts)
-        return found
 
     def _show(self, kind: int) -> bool:
         # The area is free, as in `enter`: all others have entered the last exchange, so none reads what was there.

@@ -68,7 +68,8 @@ def tag(context: int, use: int) -> int:
 #
 # bits  0 to  7   kind and flags
 #       8 to 23   number of the exchange, modulo 2^16: enough, as nobody is two exchanges ahead of another
-#      24 to 62   bytes of the manifest, or of what follows
+#      24 to 61   bytes of the manifest, or of what follows
+#      62         SHOWN: a record lies behind the word; if there is a manifest, it begins at RECORD
 #
 # A manifest of at most MANIFEST_BEHIND_HEAD bytes lies behind the word; a longer one follows as a message of its own.
 
@@ -79,10 +80,13 @@ HEADER_MASK = KIND_AND_FLAGS | EPOCH_MASK << EPOCH_SHIFT  # all but the size
 # Bytes of a head that is always sent from the same memory. Over TCP, libfabric reports a longer message as sent only
 # when it has been acknowledged, a second latency later: no exchange could begin before.
 HEAD = 128
+SHOWN = 1 << 62
 MANIFEST_IN_HEAD = HEAD - WORD
 # And of one that is sent from memory of its own: what is inline in a manifest (`INLINE_DATA`), and as much beside.
 LONGEST_HEAD = 1 << 11
 MANIFEST_BEHIND_HEAD = LONGEST_HEAD - WORD
+RECORD = 1 << 9  # bytes of a head with the longest record: some tens of words
+MANIFEST_BEHIND_RECORD = LONGEST_HEAD - RECORD
 STRIDE = LONGEST_HEAD // WORD
 
 

@@ -7,12 +7,14 @@ import time
 from .. import KIND, Arrival, Parcels, new_tuple
 from ..delivery import NOT_JOINED
 from ..flight import InFlight
+from ..head_pad import HeadPad
 from ..heads import Heads
 from ..medium import ByRequests, Communicator
 from ..wire import DATA
+from .showing import Showing
 
 
-class ByMessages(ByRequests):
+class ByMessages(ByRequests, Showing):
     """Processors of different nodes, or of one where no shared memory is to be had."""
 
     def __init__(self, on: Communicator, ranks: list[int], pid: int, context: int, flight: InFlight) -> None:
@@ -20,12 +22,20 @@ class ByMessages(ByRequests):
         # Each begins with the next one, so that not all send to the same processor at once.
         peers = [(pid + k) % self.p for k in range(1, self.p)]
         self._heads = self._persistent = self._quiet = Heads(flight, ranks, pid, context, peers)
+        self.pad = HeadPad(self._heads, pid, self.waiter)
 
     def _post(self, kind: int, note: object, parcels: Parcels) -> None:
         flight = self._flight
         flight.posted = 0
         manifests, messages = self._heads.describe(note, parcels, self.inline_data)
         self._heads.send(kind, manifests, note is not None or self.pid in parcels, self.waiter)
+        flight.send(messages, DATA)
+
+    def _post_showing(self, kind: int, parcels: Parcels) -> None:
+        flight = self._flight
+        flight.posted = 0
+        manifests, messages = self._heads.describe(None, parcels, self.inline_data)
+        self._heads.send_showing(kind, manifests, self.pid in parcels, self.waiter)
         flight.send(messages, DATA)
 
     def _complete(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:

@@ -7,21 +7,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ...chunk import NO_COUNTS, Chunk
-from ...short_records import Showable
 from .. import FREE, KIND, MAIL, QUIET, Arrival, Charge, Parcels, Section, new_tuple, wire
 from ..board import Board
 from ..delivery import NOT_JOINED
 from ..flight import InFlight
-from ..medium import Communicator, MPITransport
+from ..medium import Communicator
 from ..memory import Bytes
 from ..neighbours import INLINE_DATA_NEAR, Neighbours
 from ..wire import DATA, MANIFESTS, dumps, manifest
+from .showing import NO_PARCELS, Showing
 
-_NONE: Parcels = {}
 Enter = Callable[[int, list[tuple[int, bytes]], list[Bytes]], list[tuple[int, bytes]]]  # `Board.enter`, or as it
 
 
-class Near(MPITransport):
+class Near(Showing):
     """Processors of one node. The place of each on the board is its pid.
 
     Only where area and arena are full is anything sent as a message; it is seen off in the same exchange, as waiting on
@@ -30,12 +29,13 @@ class Near(MPITransport):
 
     moves_by_mpi: ClassVar[bool] = False
     board: Board
+    pad: Board
 
     def __init__(
         self, on: Communicator, ranks: list[int], pid: int, context: int, flight: InFlight, neighbours: Neighbours
     ) -> None:
         super().__init__(on, ranks, pid, context, flight, neighbours)
-        self._neighbours = neighbours
+        self._neighbours, self.pad = neighbours, neighbours.board
         # A wait on a board does not call MPI, so nothing leaves by itself.
         flight.sent_without_progress = -1
         self._place = neighbours.pool.place
@@ -113,7 +113,7 @@ class Near(MPITransport):
             board = self.board
             if board.meet(kind, log, 0.0, NO_COUNTS):
                 return None
-            return self._gathered(kind, _NONE, board.gather(kind))
+            return self._gathered(kind, NO_PARCELS, board.gather(kind))
         except BaseException as error:
             return self.left(error, kind)
 
@@ -141,66 +141,9 @@ class Near(MPITransport):
             sections = board.gather(kind, None if leaving else log)
             if type(sections) is tuple and not leaving:
                 return counts, sections
-            return counts, self._gathered(kind, _NONE, sections)
+            return counts, self._gathered(kind, NO_PARCELS, sections)
         except BaseException as error:
             return (0, 0, 0, 0), self.left(error, kind)
-
-    def show(
-        self,
-        kind: int,
-        parcels: Parcels | None = None,
-        log: Chunk | None = None,
-        label: float = 0.0,
-        counts: bytes = NO_COUNTS,
-    ) -> Arrival | None:
-        """An exchange in which each shows all others a record: see `Board.show`.
-
-        Args:
-            parcels: that go beside it; None: nothing does.
-            log, label, counts: as of `Board.show`.
-
-        Returns:
-            None where all said nothing else: it is noted then. Else what the others did.
-        """
-        try:
-            if self._unfinished:
-                self._flight.see_off(1, self.waiter)
-            # The record is in the area, so the manifests go to the arena.
-            if parcels:
-                self._post(kind, None, parcels, self.board.enter_showing)
-                return self._complete(kind, None, parcels, None)
-            if self.board.show(kind, log, label, counts):
-                return None
-            return self._receive(kind, None, _NONE)
-        except BaseException as error:
-            return self.left(error, kind)
-
-    def show_record(
-        self,
-        kind: int,
-        log: Chunk,
-        label: float,
-        counts: bytes,
-        signature: int,
-        value: Showable,
-        like: bytes | None,
-        sources: tuple[int, ...],
-        members: tuple[int, ...],
-    ) -> list[Any] | Arrival | None:
-        """`show`, beside which nothing goes, of a record that is written here: see `Board.show_record`.
-
-        Returns:
-            What the sources show: it is noted then. Else, as of `show`, but that nothing is noted.
-        """
-        try:
-            if self._unfinished:
-                self._flight.see_off(1, self.waiter)
-            found = self.board.show_record(kind, log, label, counts, signature, value, like, sources, members)
-            if type(found) is list:
-                return found
-            return None if found else self._receive(kind, None, _NONE)
-        except BaseException as error:
-            return self.left(error, kind)
 
     def _post(self, kind: int, note: object, parcels: Parcels, enter: Enter | None = None) -> None:
         flight = self._flight
@@ -209,6 +152,10 @@ class Near(MPITransport):
         late = (enter or self.board.enter)(kind, texts, shared)
         flight.send(self._neighbours.by_rank(late), MANIFESTS)
         flight.send(messages, DATA)
+
+    def _post_showing(self, kind: int, parcels: Parcels) -> None:
+        # The record is in the area, so the manifests go to the arena.
+        self._post(kind, None, parcels, self.board.enter_showing)
 
     def _complete(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
         if not self.board.wait(None if grace is None else time.perf_counter() + grace):
