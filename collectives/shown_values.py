@@ -208,7 +208,7 @@ class ShownValues:
         Returns:
             As `show`.
         """
-        at = self._shown.places[1 - self._shown.parity()]
+        at = self._shown.latest
         return self._shown.swap(name, sign, at, (int(self.words), len(self._dests)), self._sources, self.read)
 
     def _see(self, array: Array) -> None:

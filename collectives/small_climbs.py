@@ -137,7 +137,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
     hears = any(sources for _, sources, *_ in scheme)
 
     def arrived(sources: Sequence[int]) -> list[Any]:
-        at = shown.places[1 - shown.parity()]
+        at = shown.latest
         return [read(shown.parts[source], at) for source in sources]
 
     def without_room(records: ShownValues, dests: list[int], sign: int, value: Any) -> list[Any]:

@@ -109,6 +109,11 @@ class Shown:
         """That of a call."""
         return signature(name, arguments)
 
+    @property
+    def latest(self) -> int:
+        """Where the records of the last superstep begin, in bytes."""
+        return self.places[self._pad.number & 1]
+
     def memory(self, size: int) -> tuple[int, Bytes]:
         """Memory of so many bytes where all see it, and its place in this processor's part; else none, `ELSEWHERE`."""
         pool = self._engine.pool
@@ -302,7 +307,7 @@ class Shown:
             if isinstance(found, list):
                 return found
             arrival: Arrival | None = found
-            at = self.places[self._pad.number & 1]
+            at = self.latest
             if read is None:
                 differs = self._differs(name, at >> 3, signature)
                 if arrival is None:

@@ -13,6 +13,7 @@ from .launching import Program, ended_well, ranks
 SLOW = """
     import weakref
     import numpy as np, pybsp
+    from pybsp import collectives
     from mpi4py import MPI
     from pybsp.transport.wire import PROBE
 
@@ -80,6 +81,15 @@ SLOW = """
                 bsp.sync()
                 assert [m.payload.tolist() for m in bsp.inbox] == [[1000 * s + k] * size for s in range(p)]
                 assert queue.values.tolist() == [k] * p
+                for _ in range(2):  # records behind each other: short ones, and some that go from memory of their own
+                    assert collectives.allreduce(bsp, pid + k, np.add) == sum(range(k, k + p))
+                    of_all = collectives.allreduce(bsp, np.full(size, pid + k), np.add)
+                    assert of_all.tolist() == [sum(range(k, k + p))] * size
+                    root = k % p
+                    assert collectives.broadcast(bsp, np.full(size, pid), root).tolist() == [root] * size
+            # A group of one waits for the other one, which has two supersteps' worth of work, and says nothing.
+            group = bsp.group([pid] if pid == 0 else range(1, p))
+            assert collectives.allreduce(group, np.full(500, pid), np.add).tolist() == [sum(group.members)] * 500
             if k % 10 == 0:
                 with bsp.split(pid % 2) as part:
                     part.send(0, k)

@@ -54,7 +54,8 @@ def test_the_page_has_the_bits_of_words() -> None:
     assert list(rows("The word of a head"))[2:] == [
         f"0 to {wire.EPOCH_SHIFT - 1}",
         f"{wire.EPOCH_SHIFT} to {wire.BYTES_SHIFT - 1}",
-        f"{wire.BYTES_SHIFT} to 62",
+        f"{wire.BYTES_SHIFT} to {wire.SHOWN.bit_length() - 2}",
+        f"{wire.SHOWN.bit_length() - 1}",
     ]
     board = list(rows("The board"))
     bits = [word.bit_length() - 1 for word in (wire.KIND_AND_FLAGS, wire.SOMETHING, wire.BORROWS, wire.SHOWS)]

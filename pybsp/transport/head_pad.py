@@ -14,13 +14,13 @@ from sys import byteorder
 from typing import TYPE_CHECKING
 
 from .pad import Pad
-from .wire import HEAD, RECORD, WORD
+from .wire import HEAD, LONGEST_HEAD, WORD
 
 if TYPE_CHECKING:
     from .heads import Heads
     from .waiting import Waiter
 
-SHORTER = (HEAD, 2 * HEAD)  # bytes of heads with records, up to the end of their mark; else RECORD
+SHORTER = (HEAD, 2 * HEAD, 4 * HEAD, 8 * HEAD)  # bytes of heads with records, up to the end of their mark
 
 
 class HeadPad(Pad):
@@ -44,7 +44,7 @@ class HeadPad(Pad):
         return self._heads.number
 
     def shown(self) -> tuple[list[memoryview], tuple[int, int], int]:
-        return self._heads.parts, self._areas, RECORD - WORD
+        return self._heads.parts, self._areas, LONGEST_HEAD - WORD
 
     def parity(self) -> int:
         """That of the next exchange, whose record may be written now: heads do not tell them apart."""
@@ -55,18 +55,18 @@ class HeadPad(Pad):
         return 0
 
     def _show(self, kind: int) -> bool:
-        size = self._written()
+        size = self.size()
         if size == HEAD:
             return self._heads.show(kind, self._waiter)
         return self._heads.show_long(kind, size, self._waiter)
 
-    def _written(self) -> int:
+    def size(self) -> int:
         """Bytes of a head that has all of this processor's record."""
         words, mark = self._words, self._mark
         for size in SHORTER:
             if words[size // WORD - 1] == mark:
                 return size
-        return RECORD
+        return LONGEST_HEAD
 
     def _set_marks(self) -> None:
         for size in SHORTER:

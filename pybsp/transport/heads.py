@@ -25,10 +25,8 @@ from .wire import (
     LONGEST_HEAD,
     MAIL_ALONE,
     MANIFEST_BEHIND_HEAD,
-    MANIFEST_BEHIND_RECORD,
     MANIFEST_IN_HEAD,
     MANIFESTS,
-    RECORD,
     SHOWN,
     STRIDE,
     WORD,
@@ -131,37 +129,33 @@ class Heads:
     def show_long(self, kind: int, size: int, waiter: Waiter) -> bool:
         """`show` of a record in a head of so many bytes, more than HEAD."""
         self._flight.posted = 0
-        manifests = [b""] * len(self.peers)
-        self._send_records(kind, manifests, size, False, waiter)
+        self.send_showing(kind, size, [b""] * len(self.peers), False, waiter)
         if not self.here():
             waiter.until(self._testall, self.receiving)
         self._flight.let_go(waiter)
         word = self._words_in[self._pid * STRIDE]
         return self._words_in[::STRIDE].tolist().count(word) == len(self._ranks)
 
-    def send_showing(self, kind: int, manifests: Sequence[bytes], has_own: bool, waiter: Waiter) -> None:
-        """`send`, where this processor shows a record too."""
-        self._send_records(kind, manifests, RECORD, has_own, waiter)
+    def send_showing(self, kind: int, size: int, manifests: Sequence[bytes], has_own: bool, waiter: Waiter) -> None:
+        """`send`, where this processor shows a record too: a head goes from memory of its own, its manifest behind it.
 
-    def _send_records(self, kind: int, manifests: Sequence[bytes], size: int, has_own: bool, waiter: Waiter) -> None:
-        """Begin an exchange with heads that have records, which go from memory of their own; of that size."""
+        Args:
+            size: bytes of that head.
+        """
         self.see_off(waiter)
         number = self.number = self.number + 1 & EPOCH_MASK
         header = kind | number << EPOCH_SHIFT | SHOWN
         record = bytes(self.parts[self._pid][WORD:size])
-        heads: list[tuple[int, bytes]] = []
-        behind: list[tuple[int, bytes]] = []
-        for d, manifest in zip(self.peers, manifests, strict=True):
-            head = (header | len(manifest) << BYTES_SHIFT).to_bytes(WORD, byteorder) + record
-            if len(manifest) <= MANIFEST_BEHIND_RECORD:
-                head += manifest
-            else:
-                behind.append((self._ranks[d], manifest))
-            heads.append((self._ranks[d], head))
+        heads = [
+            (self._ranks[d], (header | len(manifest) << BYTES_SHIFT).to_bytes(WORD, byteorder) + record)
+            for d, manifest in zip(self.peers, manifests, strict=True)
+        ]
         self._words_in[self._pid * STRIDE] = header | has_own << BYTES_SHIFT
         self._startall(self.receiving)
         self._flight.send(heads, HEADS)
-        self._flight.send(behind, MANIFESTS)
+        self._flight.send(
+            [(self._ranks[d], text) for d, text in zip(self.peers, manifests, strict=True) if text], MANIFESTS
+        )
 
     def describe(self, note: object, parcels: Parcels, inline: int) -> tuple[list[bytes], list[tuple[int, Bytes]]]:
         """The manifest for each of the peers, and data by rank that goes as messages.
@@ -279,14 +273,12 @@ class Heads:
                     f"{word >> EPOCH_SHIFT & EPOCH_MASK}"
                 )
             kinds[s] = word & KIND_AND_FLAGS
-            size, at, most = word >> BYTES_SHIFT, WORD, MANIFEST_BEHIND_HEAD
-            if word & SHOWN:
-                size, at, most = (word & ~SHOWN) >> BYTES_SHIFT, RECORD, MANIFEST_BEHIND_RECORD
-            if size > most:
+            size = (word & ~SHOWN) >> BYTES_SHIFT
+            if size > (0 if word & SHOWN else MANIFEST_BEHIND_HEAD):
                 late.append((s, size))
             elif size:
                 # Not copied: it is read before the next exchange posts the receives again.
-                manifests[s] = self.parts[s][at : at + size]
+                manifests[s] = self.parts[s][WORD : WORD + size]
 
     # -- its requests ------------------------------------------------------------------------------------------------
 

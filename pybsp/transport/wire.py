@@ -69,7 +69,7 @@ def tag(context: int, use: int) -> int:
 # bits  0 to  7   kind and flags
 #       8 to 23   number of the exchange, modulo 2^16: enough, as nobody is two exchanges ahead of another
 #      24 to 61   bytes of the manifest, or of what follows
-#      62         SHOWN: a record lies behind the word; if there is a manifest, it begins at RECORD
+#      62         SHOWN: a record lies behind the word; the manifest follows as a message
 #
 # A manifest of at most MANIFEST_BEHIND_HEAD bytes lies behind the word; a longer one follows as a message of its own.
 
@@ -85,8 +85,6 @@ MANIFEST_IN_HEAD = HEAD - WORD
 # And of one that is sent from memory of its own: what is inline in a manifest (`INLINE_DATA`), and as much beside.
 LONGEST_HEAD = 1 << 11
 MANIFEST_BEHIND_HEAD = LONGEST_HEAD - WORD
-RECORD = 1 << 9  # bytes of a head with the longest record: some tens of words
-MANIFEST_BEHIND_RECORD = LONGEST_HEAD - RECORD
 STRIDE = LONGEST_HEAD // WORD
 
 

@@ -17,6 +17,8 @@ from .showing import Showing
 class ByMessages(ByRequests, Showing):
     """Processors of different nodes, or of one where no shared memory is to be had."""
 
+    pad: HeadPad
+
     def __init__(self, on: Communicator, ranks: list[int], pid: int, context: int, flight: InFlight) -> None:
         super().__init__(on, ranks, pid, context, flight)
         # Each begins with the next one, so that not all send to the same processor at once.
@@ -35,7 +37,7 @@ class ByMessages(ByRequests, Showing):
         flight = self._flight
         flight.posted = 0
         manifests, messages = self._heads.describe(None, parcels, self.inline_data)
-        self._heads.send_showing(kind, manifests, self.pid in parcels, self.waiter)
+        self._heads.send_showing(kind, self.pad.size(), manifests, self.pid in parcels, self.waiter)
         flight.send(messages, DATA)
 
     def _complete(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:

@@ -1,0 +1,192 @@
+"""Small collectives of processors that meet by messages: what each shows all others lies in heads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pybsp.transport.head_pad import SHORTER, HeadPad
+from pybsp.transport.wire import HEAD, LONGEST_HEAD, WORD
+
+from .launching import LIMIT, Program, ended_well, ranks, sessions_passed
+
+HERE = Path(__file__).parent
+MESSAGES = {"PYBSP_SHARED": "0"}
+
+
+@pytest.fixture
+def heads() -> Any:
+    """Of one processor, which are never sent."""
+    seen_off: list[int] = []
+    found = SimpleNamespace(number=0, parts=[memoryview(bytearray(LONGEST_HEAD))], seen_off=seen_off)
+    found.see_off = lambda _: seen_off.append(found.number)
+    return found
+
+
+@pytest.fixture
+def pad(heads: Any) -> HeadPad:
+    waiter: Any = None
+    return HeadPad(heads, 0, waiter)
+
+
+@pytest.mark.parametrize("least", [1, 104, *SHORTER[1:], LONGEST_HEAD - 2 * WORD])
+def test_a_head_is_as_long_as_the_record_wants_it(heads: Any, pad: HeadPad, least: int) -> None:
+    for written in range(least, min(least + 12, LONGEST_HEAD - WORD + 1)):
+        heads.number += 1
+        pad.parity()
+        heads.parts[0][WORD : WORD + written] = bytes([written % 251]) * written
+        assert WORD + written <= pad.size()
+        assert pad.size() in (*SHORTER, LONGEST_HEAD)
+        assert pad.size() == HEAD or pad.size() < 2 * (written + 2 * WORD)
+    heads.number += 1
+    pad.parity()
+    assert pad.size() == HEAD  # for the next one, which may be short
+
+
+def test_a_record_is_written_when_the_last_one_has_left_and_stays_until_the_next_exchange(
+    heads: Any, pad: HeadPad
+) -> None:
+    heads.number = 7
+    pad.parity()
+    heads.parts[0][WORD:] = bytes([3]) * (LONGEST_HEAD - WORD)
+    pad.parity()
+    pad.parity()
+    assert heads.seen_off == [7]
+    assert heads.parts[0][WORD:] == bytes([3]) * (LONGEST_HEAD - WORD)
+    heads.number = 8
+    pad.parity()
+    assert heads.seen_off == [7, 8]
+
+
+# Values of all kinds and lengths, with and without something beside them; how many exchanges of which kind that takes.
+SMALL = """
+    import operator, os
+    from collections import Counter
+    import numpy as np, pybsp
+    from pybsp import collectives
+    from pybsp.transport.heads import Heads
+    from pybsp.transport.medium import MPITransport
+
+    counted = Counter()
+    for name in ("meet", "show", "show_long", "send", "send_showing"):
+        def noting(*arguments, name=name, method=getattr(Heads, name)):
+            counted[name] += 1
+            return method(*arguments)
+        setattr(Heads, name, noting)
+
+    def main(bsp):
+        p, pid = bsp.p, bsp.pid
+        others = list(range(p))
+
+        def all_agree(make, exact=True):
+            mine, theirs = make(pid), [make(k) for k in others]
+            for k in others:
+                assert np.array_equal(collectives.broadcast(bsp, mine, k), theirs[k])
+            assert all(map(np.array_equal, collectives.allgather(bsp, mine), theirs))
+            total = collectives.allreduce(bsp, mine, operator.add)
+            assert np.array_equal(total, sum(theirs[1:], theirs[0]))
+            assert np.array_equal(collectives.prefix(bsp, mine, operator.add), sum(theirs[1 : pid + 1], theirs[0]))
+            collectives.broadcast(bsp, 0.0)  # a short record, behind what may have been a long one
+
+        for words in (1, 2, 11, 12, 13, 14, 28, 30, 60, 62, 124, 126, 240, 250, 252, 253, 254, 255, 256, 300):
+            all_agree(lambda k: np.arange(words) + 100.0 * k)
+        for size in (0, 1, 7, 95, 96, 97, 1900, 2100):
+            all_agree(lambda k: np.full(size, k, np.int8))
+        for digits in (1, 18, 19, 20, 200, 250, 300, 1000, 5000):
+            all_agree(lambda k: 10**digits + k)
+        all_agree(lambda k: complex(k, 1))
+        all_agree(lambda k: np.float32(k))
+        for length in (1, 80, 100, 120, 500, 1000, 2000, 3000):
+            assert collectives.broadcast(bsp, {"text": "." * length, "pid": pid}, p - 1)["pid"] == p - 1
+            assert [one["pid"] for one in collectives.allgather(bsp, {"text": "." * length, "pid": pid})] == others
+
+        # What is short takes heads that are there for good, what is longer some of its own.
+        counted.clear()
+        collectives.allreduce(bsp, 1.5, np.add)
+        collectives.broadcast(bsp, 1.5)
+        assert counted == {"show": 2}, counted
+        collectives.allreduce(bsp, np.ones(50), np.add)
+        assert counted == {"show": 2, "show_long": 1, "send_showing": 1}, counted
+        assert not bsp._superstep.transport._flight.leaving  # it is another exchange's to see off
+
+        # Beside them ride tickets, with more than a head has room for; mail waits for the program's sync.
+        for size in (1, 100, 5000):
+            ticket = collectives.total_exchange.start(bsp, [np.full(size, 10 * pid + d) for d in others])
+            bsp.send((pid + 1) % p, "waits")
+            assert collectives.allreduce(bsp, pid, np.add) == sum(others)
+            assert [one.tolist() for one in ticket.value] == [[10 * s + pid] * size for s in others]
+            ticket = collectives.total_exchange.start(bsp, [np.full(size, 10 * pid + d) for d in others])
+            assert collectives.allreduce(bsp, np.full(40, pid), np.add).tolist() == [sum(others)] * 40
+            assert [one.tolist() for one in ticket.value] == [[10 * s + pid] * size for s in others]
+            bsp.sync()
+            assert [m.payload for m in bsp.inbox] == ["waits"]
+        with bsp.split(pid % 2) as part:
+            assert collectives.allreduce(part, 1, operator.add) == part.p
+            assert collectives.broadcast(part, np.full(50, pid)).tolist() == [pid % 2] * 50
+        group = bsp.group(range(pid % 2, p, 2))
+        for k in range(3):
+            assert collectives.allreduce(group, pid + k, operator.add) == sum(range(pid % 2, p, 2)) + k * group.p
+            assert collectives.broadcast(group, np.full(50, pid)).tolist() == [pid % 2] * 50
+        # The number of an exchange has 16 bits, and counts on.
+        bsp._superstep.transport._heads.number = (1 << 16) - 3
+        for k in range(6):
+            assert collectives.allreduce(bsp, pid + k, operator.add) == sum(others) + k * p
+            assert collectives.allreduce(bsp, np.full(50, pid + k), operator.add).tolist() == [sum(others) + k * p] * 50
+        return "all agree"
+
+    found = pybsp.run(main)
+    if int(os.environ.get("PMI_RANK", 0)) == 0:
+        print(found)
+"""
+
+
+@pytest.mark.fast("2")
+@pytest.mark.parametrize("p", [2, 3, 5])
+def test_values_of_all_lengths_are_shown_in_heads_or_sent_beside_them(program: Program, p: int) -> None:
+    assert ended_well(ranks(p, program(SMALL), **MESSAGES)).startswith("all agree\n")
+
+
+# In turn one processor does something else than all others: each is told so, and the next run finds nothing of it.
+OTHERWISE = """
+    import numpy as np, pybsp
+    from pybsp import collectives
+    CALLS = {
+        "sync": lambda bsp: bsp.sync(),
+        "allreduce": lambda bsp: collectives.allreduce(bsp, 1, np.add),
+        "arrays": lambda bsp: collectives.allreduce(bsp, np.ones(40), np.add),
+        "broadcast": lambda bsp: collectives.broadcast(bsp, np.ones(40)),
+        "sent": lambda bsp: collectives.total_exchange(bsp, [np.ones(500)] * bsp.p),
+    }
+    def main(bsp, odd, rest, who):
+        collectives.allreduce(bsp, 1, np.add)
+        CALLS[odd if bsp.pid == who else rest](bsp)
+        bsp.sync()
+    def count(bsp):
+        return collectives.allreduce(bsp, bsp.pid, np.add)
+    tried = 0
+    for odd in CALLS:
+        for rest in CALLS:
+            if odd != rest:
+                try:
+                    pybsp.run(main, odd, rest, tried % 3)
+                except (pybsp.UsageError, pybsp.SyncError, pybsp.ProcessorError) as error:
+                    assert "allreduce" in str(error) or "sync" in str(error) or "broadcast" in str(error), error
+                    tried += 1
+                assert pybsp.run(count) == 3
+    assert tried == 20, tried
+"""
+
+
+@pytest.mark.whole
+def test_who_calls_something_else_is_told_from_heads_and_the_next_run_goes_well(program: Program) -> None:
+    ended_well(ranks(3, program(OTHERWISE), **MESSAGES))
+
+
+@pytest.mark.whole
+def test_collectives_pass_their_tests_where_processors_meet_by_messages(tmp_path: Path) -> None:
+    files = ("broadcast", "collectives_misuse", "groups", "out", "prefix", "reduce", "rides", "scatter_gather", "split")
+    paths = [str(HERE / "spmd" / f"test_{name}.py") for name in files]
+    sessions_passed(4, tmp_path, LIMIT, "--all", *paths, **MESSAGES)
