@@ -23,7 +23,7 @@ returns a ticket at once, and the collective rides in the supersteps of the prog
                                         and total_exchange_blocks: of blocks of one array, of any lengths
     algorithms.py, by_blocks.py, broadcast_groups.py    where several algorithms do one job, it is chosen by exact cost,
                                         or by name: algorithm="2d"
-    small_climbs.py, small_spreads.py, shown_values.py      small values, where all processors meet on one board;
+    small_climbs.py, small_spreads.py, shown_values.py      small values, where all processors show each other records;
                                         record_layouts.py: as they lie there
     counted/        what plans are charged for, in closed form
     ebsp/           the algorithms of the E-BSP paper

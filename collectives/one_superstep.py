@@ -69,7 +69,7 @@ def at_once(
     each: bool = False,
     argument: str | None = None,
 ) -> Any:
-    """`run` of a plain call where all processors meet on one board, in a third of the time: see `new_exchange`.
+    """`run` of a plain call where all processors show each other records, in a third of the time: see `new_exchange`.
 
     Args:
         values: as of `Exchange`.

@@ -1,4 +1,4 @@
-"""Records on the one board where all processors meet: the layouts of small values, and who writes and reads them."""
+"""Records that processors show each other (shown.py): the layouts of small values, and who writes and reads them."""
 
 from __future__ import annotations
 

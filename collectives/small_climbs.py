@@ -1,4 +1,4 @@
-"""Small values that climb trees, where all processors meet on one board: each shows its own, and reads those that its
+"""Small values that climb trees, where all show each other records: each shows its own, and reads those that its
 plan names.
 
 What has no room there is sent.

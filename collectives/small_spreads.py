@@ -1,4 +1,4 @@
-"""Values that go from one processor to all, where all meet on one board: the root shows its own, all read it.
+"""Values that go from one processor to all, where all show each other records: the root shows its own, all read it.
 
 As in small_climbs.py, what depends on the arguments alone is worked out once.
 """
