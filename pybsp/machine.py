@@ -419,16 +419,21 @@ class BSPMachine(MachinePart):
             soon += late * machine._share(SENDS if ways & SENDING else EMPTY, waited, OTHERS_WAITED)
             soon += max(cold, at_first if first else 0.0)
         items = self.items_charged(h, messages, items, ways)
-        if ways & BY_RECORD and not ways & SENDING:  # no message goes, and to read records is computing
-            return machine.l + soon
+        if ways & BY_RECORD and not ways & SENDING:
+            # On a host no message goes, and to read records is computing. Between hosts they lie in heads, which go to
+            # all in every exchange.
+            return soon + (machine.elapsed(0.0, h) if self._has_many_hosts() else machine.l)
         return machine.elapsed(0.0, h, messages, M, items) + soon
 
     def items_charged(self, h: float, messages: float, items: float, ways: int) -> float:
         """The items that cost something in an exchange: none of long messages on one host, which are read where they
         lie. Beside mail nothing says whose words these are.
         """
-        read_there = items and long_ones(h, messages) and not ways & BY_MAIL and len({*self.hosts}) < 2
+        read_there = items and long_ones(h, messages) and not ways & BY_MAIL and not self._has_many_hosts()
         return 0 if read_there else items
+
+    def _has_many_hosts(self) -> bool:
+        return len({*self.hosts}) > 1
 
     def time(self, w: float, h: float, messages: float = 0, items: float = 0) -> float:
         """Seconds of a superstep: w/r + g*h + l + o_msg*messages + o_item*items, with its segment's g, l and o_msg.

@@ -41,6 +41,7 @@ from .managed import managed
 from .page import framed, put
 from .pictures import note, safe, shown_label
 from .records import PartTotals, Record
+from .shown import shown_by
 from .ways import firsts
 
 SCALED = ("g", "l", "o_msg", "o_item", "r")  # numbers of a machine, and tables of it
@@ -409,7 +410,7 @@ def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[simul
         UsageError: it fails.
     """
     runs: list[simulation.Simulation] = []
-    chosen = simulation.SimulateOptions(p, measure=True, runs=runs, one_node=len(set(machine.hosts)) == 1)
+    chosen = simulation.SimulateOptions(p, measure=True, runs=runs, shown=shown_by(machine.hosts))
     with tempfile.TemporaryDirectory(prefix="pybsp-") as folder, _as_it_was(program[0]), _silent():
         file = os.path.join(folder, "machine.json")
         machine.save(file)

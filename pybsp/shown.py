@@ -26,7 +26,7 @@ from .transport import LETTERS, QUIET, RIDES, Arrival, Bytes, Parcel
 from .transport.arena import SMALLEST, SharedPool
 from .transport.media.showing import Showing
 from .transport.router import Direct
-from .transport.wire import BY_MESSAGE
+from .transport.wire import AREA, BY_MESSAGE, LONGEST_HEAD, WORD
 from .ways import BY_COLLECTIVE, BY_NOTE, BY_RECORD
 
 if TYPE_CHECKING:
@@ -487,8 +487,15 @@ class Shown:
         self._engine.agreement.leave(error)
 
 
+def shown_by(hosts: Sequence[str]) -> int:
+    """Bytes that a rank may show, of ranks on these hosts; 0: where each of several has several, records are none."""
+    if len({*hosts}) == 1:
+        return AREA
+    return LONGEST_HEAD - WORD if len({*hosts}) == len(hosts) > 1 else 0
+
+
 class AsShown:
-    """What ranks of one node would note of small collectives, on virtual processors: `with calling()` around one.
+    """What ranks would note of small collectives, on virtual processors: `with calling()` around one.
 
     Args:
         room: bytes that a rank may show.
@@ -503,7 +510,7 @@ class AsShown:
 
     def calling(self, pipes: bool) -> AsShown:
         """For a call; `pipes`: what has no room goes through a pipe."""
-        self._most = math.inf if pipes else self._room
+        self._most = math.inf if pipes and self._room == AREA else self._room  # there are none between hosts
         return self
 
     def __enter__(self) -> None:

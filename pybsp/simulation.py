@@ -35,7 +35,6 @@ from .shown import AsShown
 from .superstep import SuperstepEngine
 from .transport.router import Direct
 from .transport.virtual import Carry, MachineFailed, Scheduler, VirtualMeeting, VirtualTransport
-from .transport.wire import AREA
 
 if TYPE_CHECKING:
     from .checkpoints.failing import Failures
@@ -106,7 +105,7 @@ class SimulateOptions:
     replay: Replay | None = None
     trace: str | None = None
     runs: list[Simulation] | None = None  # where they are to be kept
-    one_node: bool = False  # whether ways are those of ranks of one node
+    shown: int = 0  # bytes that ranks would show each other of what a small collective has: see `shown_by`
     trace_file: TraceFile | None = None
     about_trace: Mapping[str, Any] = field(default_factory=dict)  # of the last run, for its ledger
 
@@ -324,15 +323,9 @@ def _simulated(
 
     tracers = _tracers(supersteps) if _options is not None and _options.trace else []
     prepare(meeting, supersteps)  # of savers, which save the tracers' logs
-    if (
-        _options is not None
-        and _options.one_node
-        and p > 1
-        and not checked
-        and isinstance(supersteps[0].router, Direct)
-    ):
+    if _options is not None and _options.shown and p > 1 and not checked and isinstance(supersteps[0].router, Direct):
         for superstep in supersteps:
-            superstep.as_shown = AsShown(AREA)
+            superstep.as_shown = AsShown(_options.shown)
     try:
         scheduler.run([body(superstep) for superstep in supersteps])
     finally:

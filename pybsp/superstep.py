@@ -138,7 +138,7 @@ class SuperstepEngine:
         patterns: of arrays.
         rides: functions that ride in its supersteps.
         shown: the way of short records; None where there is none.
-        as_shown: on virtual processors, what ranks would note of it; None where they are not to be of one node.
+        as_shown: on virtual processors, what ranks would note of it; None where they would have no such way.
         saver: of checkpoints; None where there are none.
         tracer: keeps what a trace is made of; None where none is asked for.
         flags: that the next end of a superstep tells the others.

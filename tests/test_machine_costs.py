@@ -558,6 +558,8 @@ def test_an_exchange_costs_by_the_ways_of_its_data_and_more_after_computing() ->
     assert WAYS_COST.exchanging(4, 2, ways=BY_PUT | BY_NOTE) == 7 + 1
     assert WAYS_COST.exchanging(4, 2, ways=BY_PUT | BY_MAIL) == 7 + 2 + 0.5  # half of the words by each
     assert WAYS_COST.exchanging(4, 2, ways=BY_RECORD) == 3  # no message goes, and words are read when it is over
+    for hosts, seconds in ((("one", "one"), 3), (("one", "two"), 3 + 2)):  # in heads, between hosts
+        assert dataclasses.replace(WAYS_COST, hosts=hosts).exchanging(4, 2, ways=BY_RECORD) == seconds
     for computing, waiting, empty, sending, of_ways in (
         (100.0, 50.0, 1.0, 1.0, 1.0),
         (1e9, 1e9, 1.0, 1.0, 1.0),

@@ -496,8 +496,11 @@ def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_p
     source.write_text(SMALL)
     MACHINE.save(machine)
     line = [sys.executable, "-m", "pybsp", "run", "-n", "2", "--ledger", str(ledger)]
-    ended_well(run([*line, "--machine", str(machine), str(source)]))
-    on_ranks = ways_of(read(ledger)["runs"][0]["supersteps"])
+    found = []
+    for shared in ("", "0"):
+        ended_well(run([*line, "--machine", str(machine), str(source)], PYBSP_SHARED=shared))
+        found.append(ways_of(read(ledger)["runs"][-1]["supersteps"]))
+    on_ranks, by_messages = found
     here = dataclasses.replace(MACHINE, p=2)
     (virtual,) = (run.ledger for run in _runs([str(source)], 2, dataclasses.replace(here, hosts=("a", "a"))))
     assert ways_of(list(virtual)) == on_ranks
@@ -506,7 +509,9 @@ def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_p
     assert ("small, no numbers", ("record",), ()) in on_ranks
     assert ("large", ("collective",), ()) in on_ranks
     (apart,) = (run.ledger for run in _runs([str(source)], 2, dataclasses.replace(here, hosts=("a", "b"))))
-    assert not any("record" in ways for _, ways, _ in ways_of(list(apart)))
+    assert ways_of(list(apart)) == by_messages
+    assert ("small", ("record",), ()) in by_messages
+    assert ("through a pipe", ("record",), ()) not in by_messages
     by_board = BSPMachine(2, g=0.0, l=1.0, r=1.0, o_msg=64.0)
     assert predicted(in_order(virtual), by_board).exchange < predicted(in_order(apart), by_board).exchange
 
