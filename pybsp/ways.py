@@ -2,7 +2,7 @@
 
 A number says which of them a superstep used, a bit for each:
 
-    record       values that each processor shows all others (shown.py), as small collectives have them. Their words cost
+    record       values that each processor shows all others (shown.py), as small collectives do. Their words cost
                  nothing in an exchange on one host, where they are read when it is over, and g each between hosts
     mail         `bsp.send`
     put          `array.put`
