@@ -80,6 +80,7 @@ def show(shown: Shown, at: int, mine: int, value: Any) -> bool:
     text = pickle.dumps(value, 5)
     if len(text) > shown.most - HEAD.size:
         return False
+    shown.parity(HEAD.size + len(text))
     HEAD.pack_into(shown.mine, at, mine, PICKLE | len(text) << KIND_BITS)
     shown.mine[at + HEAD.size : at + HEAD.size + len(text)] = text
     return True

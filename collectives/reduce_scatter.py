@@ -143,7 +143,7 @@ def _by_records(
     plain = elementwise(op) and fold is in_turn  # it changes nothing, and makes an array that is nobody else's
 
     def exchange(array: NDArray[Any]) -> NDArray[Any]:
-        sign, parity = shown.begin(name, arguments, of_call), shown.parity()
+        sign, parity = shown.begin(name, arguments, of_call), shown.parity(HEAD.size + array.nbytes)
         mine[parity][...] = array
         shown.show_record(name, label, sign, counts, AN_ARRAY, whose, None, AN_ARRAY)
         own, came = array[first:last], theirs[parity]

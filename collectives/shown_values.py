@@ -46,7 +46,8 @@ _UNFIT: _Form = (LONG, 0, None, 0, b"", None)
 class Alike(NamedTuple):
     """Arrays of one form, one for all destinations: how this processor shows its own, and finds those of the sources.
 
-    words, counts: of all messages that go out, and of the superstep. text: what comes behind the signature.
+    words, counts: of all messages that go out, and of the superstep. text: what comes behind the signature. size: bytes
+    of a record.
     places, views: by parity, of its array, and of those of the sources, which are read-only.
     """
 
@@ -55,6 +56,7 @@ class Alike(NamedTuple):
     words: float
     counts: Counts
     text: bytes
+    size: int
     places: list[Array]
     views: list[list[Array]]
 
@@ -110,6 +112,7 @@ class ShownValues:
             _WORD.pack_into(self._mine, at + HEAD.size + _WORD.size * dest, begin - at)
             total += words
             begin += size + ALIGN - 1 & -ALIGN
+        self._shown.parity(begin - at)
         self.write_nothing(at, sign)  # last: it has this head where all of it is there
         return total
 
@@ -163,11 +166,11 @@ class ShownValues:
         elif value is None:
             self.words = 0.0
             if alike is not None:
-                like, views, counts = alike.text, alike.views[shown.parity()], alike.counts
+                like, views, counts = alike.text, alike.views[shown.parity(HEAD.size)], alike.counts
         else:
             if alike is None or kind is not np.ndarray or value.shape != alike.shape or value.dtype is not alike.dtype:
                 return self._show(name, label, sign, payloads)
-            which = shown.parity()
+            which = shown.parity(alike.size)
             alike.places[which][...] = value
             value = like = alike.text
             views, counts, self.words = alike.views[which], alike.counts, alike.words
@@ -180,11 +183,13 @@ class ShownValues:
     def _show(self, name: str, label: float, sign: int, payloads: list[Any]) -> list[Any]:
         """`show`, of whatever it is."""
         shown, number = self._shown, len(self._dests)
-        at = shown.places[shown.parity()]
+        at = shown.places[shown.parity(0)]
         if self._table:
             words = self.write_table(at, sign, payloads)
         else:
-            words = self.write(at, sign, payloads[0], self.most)[0] * number
+            words, size = self.write(at, sign, payloads[0], self.most)
+            shown.parity(size)
+            words *= number
         if words < 0.0:
             return self.trade(name, label, sign, payloads if self._table else payloads * number)
         self.words = words
@@ -198,7 +203,7 @@ class ShownValues:
 
     def trade(self, name: str, label: float, sign: int, payloads: list[Any]) -> list[Any]:
         """`show` of what has no room in a record, and is sent: a value for each destination."""
-        at = self._shown.places[self._shown.parity()]
+        at = self._shown.places[self._shown.parity(0)]
         sends = list(zip(self._dests, payloads, strict=True))
         return self._shown.trade(name, label, sign, at, sends, self._sources, self.read)
 
@@ -234,6 +239,7 @@ class ShownValues:
             out,
             pack_counts(out, into, self._out, self._in, BY_RECORD),
             array_head(text),
+            HEAD.size + len(text) + array.nbytes,
             [np.ndarray(shape, dtype, self._mine, place) for place in behind],
             views,
         )

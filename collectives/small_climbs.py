@@ -186,7 +186,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
                 if traced:
                     shown.trace(name, dests, words)
                 came = show_record(name, label, sign, counts, value if dests else None, sources, read_all)
-            elif not show(shown, at := shown.places[shown.parity()], sign, value):
+            elif not show(shown, at := shown.places[shown.parity(0)], sign, value):
                 came = without_room(records, dests, sign, value)
             else:
                 if traced:
@@ -254,6 +254,7 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, 
         view.flags.writeable = False
     plain = elementwise(op) and fold is in_turn  # it changes nothing, and makes an array that is nobody else's
     traced, begin, show_record, log, parity = shown.traced, shown.begin, shown.show_record, shown.log, shown.parity
+    size = HEAD.size + like.nbytes
 
     def climb(value: Any, _: Array | None = None) -> Any:
         if not scheme:
@@ -264,7 +265,7 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, 
         for dests, sources, members, counts in scheme:
             if traced:
                 shown.trace(name, dests, words)
-            records = views[parity()]
+            records = views[parity(size if dests else 0)]
             if dests:
                 records[pid][...] = value
             show_record(name, label, sign, counts, AN_ARRAY if dests else None, sources, None, AN_ARRAY)
@@ -301,7 +302,7 @@ def climb_of_long_arrays(shown: Shown, name: str, op: Operator, call: PreparedCl
             return NOT_SMALL
         for dests, sources in scheme:
             sends = [(dest, value) for dest in dests]
-            came = shown.trade(name, label, sign, shown.places[shown.parity()], sends, sources, not_shown)
+            came = shown.trade(name, label, sign, shown.places[shown.parity(0)], sends, sources, not_shown)
             sign += OF_SUPERSTEP
             if two and came:
                 (other,) = came

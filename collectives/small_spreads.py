@@ -90,7 +90,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         if kind is float or kind is float64 or (kind is int and -INT_END <= value < INT_END):
             show_record(name, label, sign, of_number, value, ())
         else:
-            at = places[parity()]
+            at = places[parity(0)]
             show(shown, at, sign, value)  # there is room
             sync(name, label, sign, at, of_number)
         return value
@@ -110,7 +110,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         if traced:
             shown.trace(name, others, (value.nbytes + 7) >> 3)
         description, records, counts = found
-        which = parity()
+        which = parity(SIGNATURE.size + len(description) + value.nbytes)
         if records is not None:
             records[which][...] = value
         else:
@@ -126,7 +126,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         place = shown.pipe() if shown.ready else ELSEWHERE
         if place == ELSEWHERE or (sign := begin(name, agreed, base)) < 0:
             return NOT_SMALL
-        at, words = places[parity()], (value.nbytes + 7) >> 3
+        at, words = places[parity(PIPED_HEAD.size + len(text))], (value.nbytes + 7) >> 3
         PIPED_HEAD.pack_into(mine, at, sign, PIPED | len(text) << KIND_BITS, place, 0)
         mine[at + PIPED_HEAD.size : at + PIPED_HEAD.size + len(text)] = text
         sync(name, label, sign, at, pack_counts(words * out, 0.0, out, 0.0, BY_RECORD))
@@ -151,7 +151,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
             return NOT_SMALL
         if traced:
             shown.trace(name, others, words)
-        at = places[parity()]
+        at = places[parity(HEAD.size + len(text))]
         HEAD.pack_into(mine, at, sign, PICKLE | len(text) << KIND_BITS)
         mine[at + HEAD.size : at + HEAD.size + len(text)] = text
         sync(name, label, sign, at, pack_counts(words * out, 0.0, out, 0.0, BY_RECORD))
@@ -201,7 +201,7 @@ def spread_from(
             return NOT_SMALL
         if traced:
             shown.trace(name, [], 0)
-        which = parity()
+        which = parity(PIPED_HEAD.size)
         PIPED_HEAD.pack_into(mine, places[which], sign, NOTHING, 0, 0)
         expected = alike
         if expected is None:

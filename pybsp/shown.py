@@ -21,7 +21,7 @@ from .chunk import UNCOUNTED, Counted, clock, unpack_counts
 from .failures import note_label
 from .mail import Message, unpack
 from .rides import Letter, Ride, Stream, Supersteps, signature
-from .short_records import Showable, write_record
+from .short_records import FLOATS, Showable, write_record
 from .transport import LETTERS, QUIET, RIDES, Arrival, Bytes, Parcel
 from .transport.arena import SMALLEST, SharedPool
 from .transport.media.showing import Showing
@@ -59,7 +59,7 @@ class Shown:
         words: the same as words of 8 bytes.
         places: where a record begins there, in bytes, by the parity of an exchange's number.
         most: bytes of a record.
-        parity: of the next superstep, whose record is written after that is asked for.
+        parity: of the next superstep, whose record is written then: see `Pad.parity`.
         others: all but this processor.
         idle: the scheme of a call (collectives/small_climbs.py) for which this processor needs nobody, and keeps in
             step.
@@ -328,7 +328,7 @@ class Shown:
         self, name: str, label: float, signature: int, counts: Counts, value: Showable, read: Read | None
     ) -> Any:
         """`show_record` where something goes beside it."""
-        at = self.places[self.parity()]
+        at = self.places[self.parity(FLOATS.size)]
         write_record(self.mine, at, signature, value)
         if read is not None:
             return self.hear(name, label, signature, at, read)

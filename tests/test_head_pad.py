@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pybsp.transport.head_pad import SHORTER, HeadPad
-from pybsp.transport.wire import HEAD, LONGEST_HEAD, WORD
+from pybsp.transport.head_pad import HeadPad
+from pybsp.transport.wire import LONGEST_HEAD, WORD
 
 from .launching import LIMIT, Program, ended_well, ranks, sessions_passed
 
@@ -32,32 +32,22 @@ def pad(heads: Any) -> HeadPad:
     return HeadPad(heads, 0, waiter)
 
 
-@pytest.mark.parametrize("least", [1, 104, *SHORTER[1:], LONGEST_HEAD - 2 * WORD])
-def test_a_head_is_as_long_as_the_record_wants_it(heads: Any, pad: HeadPad, least: int) -> None:
-    for written in range(least, min(least + 12, LONGEST_HEAD - WORD + 1)):
-        heads.number += 1
-        pad.parity()
-        heads.parts[0][WORD : WORD + written] = bytes([written % 251]) * written
-        assert WORD + written <= pad.size()
-        assert pad.size() in (*SHORTER, LONGEST_HEAD)
-        assert pad.size() == HEAD or pad.size() < 2 * (written + 2 * WORD)
-    heads.number += 1
-    pad.parity()
-    assert pad.size() == HEAD  # for the next one, which may be short
+def test_a_head_is_as_long_as_the_largest_record_that_was_asked_for(heads: Any, pad: HeadPad) -> None:
+    assert pad.size() == WORD
+    for number, sizes in enumerate([(0,), (16, 300), (300, 0, 16), (24,)], 1):
+        heads.number = number
+        assert pad.size() == WORD  # none yet, and not that of the last exchange
+        for size in sizes:
+            assert pad.parity(size) == 0
+        assert pad.size() == WORD + max(sizes)
+    assert pad.shown() == (heads.parts, (WORD, WORD), LONGEST_HEAD - WORD)
 
 
-def test_a_record_is_written_when_the_last_one_has_left_and_stays_until_the_next_exchange(
-    heads: Any, pad: HeadPad
-) -> None:
-    heads.number = 7
-    pad.parity()
-    heads.parts[0][WORD:] = bytes([3]) * (LONGEST_HEAD - WORD)
-    pad.parity()
-    pad.parity()
-    assert heads.seen_off == [7]
-    assert heads.parts[0][WORD:] == bytes([3]) * (LONGEST_HEAD - WORD)
-    heads.number = 8
-    pad.parity()
+def test_a_record_is_asked_for_when_the_last_one_has_left_and_may_be_more_than_once(heads: Any, pad: HeadPad) -> None:
+    for number in (7, 8):
+        heads.number = number
+        for _ in range(3):
+            pad.parity(16)
     assert heads.seen_off == [7, 8]
 
 
@@ -85,10 +75,15 @@ SMALL = """
             mine, theirs = make(pid), [make(k) for k in others]
             for k in others:
                 assert np.array_equal(collectives.broadcast(bsp, mine, k), theirs[k])
-            assert all(map(np.array_equal, collectives.allgather(bsp, mine), theirs))
+            for shift in range(4):  # what comes behind each other is alike, and differs: old bytes would not do
+                found = collectives.allgather(bsp, mine + shift)
+                assert all(map(np.array_equal, found, [one + shift for one in theirs]))
             total = collectives.allreduce(bsp, mine, operator.add)
             assert np.array_equal(total, sum(theirs[1:], theirs[0]))
             assert np.array_equal(collectives.prefix(bsp, mine, operator.add), sum(theirs[1 : pid + 1], theirs[0]))
+            if isinstance(mine, np.ndarray):
+                blocks = collectives.allgather(bsp, collectives.reduce_scatter(bsp, 3 * mine, np.add))
+                assert np.array_equal(np.concatenate(blocks), sum(3 * one for one in theirs[1:]) + 3 * theirs[0])
             collectives.broadcast(bsp, 0.0)  # a short record, behind what may have been a long one
 
         for words in (1, 2, 11, 12, 13, 14, 28, 30, 60, 62, 124, 126, 240, 250, 252, 253, 254, 255, 256, 300):
@@ -102,6 +97,15 @@ SMALL = """
         for length in (1, 80, 100, 120, 500, 1000, 2000, 3000):
             assert collectives.broadcast(bsp, {"text": "." * length, "pid": pid}, p - 1)["pid"] == p - 1
             assert [one["pid"] for one in collectives.allgather(bsp, {"text": "." * length, "pid": pid})] == others
+
+        # Values for each other one lie behind each other, with room between them that nobody writes.
+        for size in range(1, 60):
+            theirs = collectives.total_exchange(bsp, [np.full(size, 16 * pid + d + size, np.uint8) for d in others])
+            assert [one.tolist() for one in theirs] == [[16 * s + pid + size] * size for s in others]
+            mine = [bytes([pid, d]) * size for d in others]
+            assert collectives.total_exchange(bsp, mine) == [bytes([s, pid]) * size for s in others]
+            mine = [d for d in others] if size % 2 else [10**size * d for d in others]
+            assert collectives.total_exchange(bsp, mine) == [mine[pid]] * p
 
         # What is short takes heads that are there for good, what is longer some of its own.
         counted.clear()

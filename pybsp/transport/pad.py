@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..chunk import NO_COUNTS, Chunk, clock
-from ..short_records import Showable, read_records, write_record
+from ..short_records import FLOATS, Showable, read_records, write_record
 
 if TYPE_CHECKING:
     from .pipe import Pipe
@@ -29,8 +29,10 @@ class Pad:
         """Where a record is for all to see: their parts, where it begins there, by parity, and its bytes at most."""
         raise NotImplementedError
 
-    def parity(self) -> int:
-        """That of the next exchange, whose record may be written now."""
+    def parity(self, size: int) -> int:
+        """That of the next exchange, whose record may be written now; of so many bytes, the largest number that is said
+        before the exchange.
+        """
         # On a board all others have entered the last exchange, so that none reads what lies in the area of the next.
         return self.number + 1 & 1
 
@@ -81,7 +83,7 @@ class Pad:
             Of each source its number, or None where it is like that: if all is so it is noted. Else whether all showed
             a record.
         """
-        at = self._areas[self.parity()]
+        at = self._areas[self.parity(FLOATS.size)]  # more has been said where there is data behind bytes
         write_record(self._own_part, at, signature, value)
         log.entered = clock()
         alike = self._show(kind)
