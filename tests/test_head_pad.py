@@ -49,6 +49,10 @@ def test_a_record_is_asked_for_when_the_last_one_has_left_and_may_be_more_than_o
         for _ in range(3):
             pad.parity(16)
     assert heads.seen_off == [7, 8]
+    heads.show = lambda *_: True
+    pad.show(0)  # the number of an exchange comes again
+    pad.parity(16)
+    assert heads.seen_off == [7, 8, 8]
 
 
 # Values of all kinds and lengths, with and without something beside them; how many exchanges of which kind that takes.

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from .waiting import Waiter
 
 
+NEVER = -1  # no exchange has that number
+
+
 class HeadPad(Pad):
     """The records in the heads of a transport."""
 
@@ -26,7 +29,7 @@ class HeadPad(Pad):
         self._heads, self._waiter = heads, waiter
         self._parts = heads.parts
         self._own_part = self._parts[pid]
-        self._ready = -1  # the exchange after which the record was asked for; its bytes
+        self._ready = NEVER  # the exchange after which the record was asked for; its bytes
         self._size = 0
 
     @property
@@ -50,6 +53,7 @@ class HeadPad(Pad):
 
     def _show(self, kind: int) -> bool:
         size = self.size()
+        self._ready = NEVER  # numbers of exchanges come again
         if size <= HEAD:
             return self._heads.show(kind, self._waiter)
         return self._heads.show_long(kind, size, self._waiter)
