@@ -76,6 +76,7 @@ def read_description(text: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
 def show(shown: Shown, at: int, mine: int, value: Any) -> bool:
     """Write the record of a number, or of what an operator made of numbers; whether it has room for that."""
     if write_number(shown.mine, at, mine, value):
+        shown.parity(FLOATS.size)
         return True
     text = pickle.dumps(value, 5)
     if len(text) > shown.most - HEAD.size:

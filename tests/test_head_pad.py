@@ -129,6 +129,13 @@ SMALL = """
             ticket = collectives.total_exchange.start(bsp, [np.full(size, 10 * pid + d) for d in others])
             assert collectives.allreduce(bsp, np.full(40, pid), np.add).tolist() == [sum(others)] * 40
             assert [one.tolist() for one in ticket.value] == [[10 * s + pid] * size for s in others]
+            for of in (float, int, complex, np.float32, np.uint16, np.bool_, np.complex64, np.longdouble):
+                ticket = collectives.allreduce.start(bsp, np.full(size, pid), np.add)
+                assert collectives.broadcast(bsp, of(pid + 1), p - 1) == of(p)
+                ticket.finish()
+                ticket = collectives.allreduce.start(bsp, np.full(size, pid), np.add)
+                assert collectives.allreduce(bsp, of(1), max) == of(1) if of not in (complex, np.complex64) else True
+                assert ticket.finish().tolist() == [sum(others)] * size
             bsp.sync()
             assert [m.payload for m in bsp.inbox] == ["waits"]
         with bsp.split(pid % 2) as part:
@@ -198,3 +205,37 @@ def test_collectives_pass_their_tests_where_processors_meet_by_messages(tmp_path
     files = ("broadcast", "collectives_misuse", "groups", "out", "prefix", "reduce", "rides", "scatter_gather", "split")
     paths = [str(HERE / "spmd" / f"test_{name}.py") for name in files]
     sessions_passed(4, tmp_path, LIMIT, "--all", *paths, **MESSAGES)
+
+
+# Processor 1 waits for its last record to leave, which it never does, as processor 0 leaves an exchange.
+LEFT = """
+    import signal
+    import numpy as np, pybsp
+    from pybsp import collectives
+    def stop(*_):
+        raise ValueError("stopped")
+    signal.signal(signal.SIGALRM, stop)
+    def main(bsp):
+        collectives.allreduce(bsp, np.ones(5), np.add)
+        if bsp.pid == 0:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+        else:
+            bsp._superstep.transport._heads.see_off = lambda waiter: waiter.until(lambda _: False, None)
+        try:
+            collectives.allreduce(bsp, np.ones(5), np.add)
+        except BaseException as error:
+            assert type(error) is (pybsp.ProcessorError if bsp.pid else ValueError), repr(error)
+            assert "stopped" in str(error)
+            raise
+    try:
+        pybsp.run(main)
+    except (ValueError, pybsp.ProcessorError):
+        assert pybsp.run(lambda bsp: collectives.allreduce(bsp, 1, np.add)) == 2
+    else:
+        raise AssertionError
+"""
+
+
+@pytest.mark.whole
+def test_who_waits_for_a_record_to_leave_learns_that_another_one_has_failed(program: Program) -> None:
+    ended_well(ranks(2, program(LEFT), **MESSAGES))
