@@ -24,9 +24,7 @@ from .rides import Letter, Ride, Stream, Supersteps, signature
 from .short_records import FLOATS, Showable, write_record
 from .transport import LETTERS, QUIET, RIDES, Arrival, Bytes, Parcel
 from .transport.arena import SMALLEST, SharedPool
-from .transport.board import Board
 from .transport.media.showing import Showing
-from .transport.revocation import RevokedError
 from .transport.router import Direct
 from .transport.wire import AREA, BY_MESSAGE, LONGEST_HEAD, WORD
 from .ways import BY_COLLECTIVE, BY_NOTE, BY_RECORD
@@ -82,8 +80,7 @@ class Shown:
 
     def __init__(self, engine: SuperstepEngine, transport: Showing) -> None:
         self._engine, self._pad, self._rides, self._account = engine, transport.pad, engine.rides, engine.account
-        # What a board finds takes no wait, which others may end.
-        self.parity = transport.pad.parity if isinstance(transport.pad, Board) else self._parity
+        self.parity = transport.pad.parity
         self._show, self._show_record = transport.show, transport.show_record
         self._leave_exchange = transport.left
         self.parts, self.places, self.most = self._pad.shown()
@@ -111,12 +108,6 @@ class Shown:
     def signature(self, name: str, arguments: dict[str, str]) -> int:
         """That of a call."""
         return signature(name, arguments)
-
-    def _parity(self, size: int) -> int:
-        try:
-            return self._pad.parity(size)
-        except RevokedError as error:  # another processor has left an exchange while this one waited for the last one
-            self._left(error, "collectives")
 
     @property
     def latest(self) -> int:

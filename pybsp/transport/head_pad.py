@@ -1,7 +1,8 @@
 """Where processors that meet by messages show each other records: in heads (heads.py), behind their words.
 
 A record takes the memory of one head, for both parities: what others show is written over by the next heads, when this
-processor enters the next exchange. Its own is written when the heads that showed the last one have left.
+processor enters the next exchange. Its own lies beside what is sent, and is copied in the exchange, so that nobody
+waits outside of one until the last has left.
 """
 
 from __future__ import annotations
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from .waiting import Waiter
 
 
-NEVER = -1  # no exchange has that number
-
-
 class HeadPad(Pad):
     """The records in the heads of a transport."""
 
@@ -29,8 +27,7 @@ class HeadPad(Pad):
         self._heads, self._waiter = heads, waiter
         self._parts = heads.parts
         self._own_part = self._parts[pid]
-        self._ready = NEVER  # the exchange after which the record was asked for; its bytes
-        self._size = 0
+        self._size = 0  # of the next record, as far as it was asked for
 
     @property
     def number(self) -> int:  # type: ignore[override]
@@ -41,19 +38,16 @@ class HeadPad(Pad):
         return self._heads.parts, self._areas, LONGEST_HEAD - WORD
 
     def parity(self, size: int) -> int:
-        if self._ready != self._heads.number:  # else it may be written already
-            self._heads.see_off(self._waiter)
-            self._ready, self._size = self._heads.number, 0
         self._size = max(size, self._size)
         return 0
 
-    def size(self) -> int:
-        """Bytes of a head that has this processor's record, none where none was asked for."""
-        return WORD + self._size if self._ready == self._heads.number else WORD
+    def taken(self) -> int:
+        """Bytes of a head that has this processor's record; the next one is asked for anew."""
+        size, self._size = WORD + self._size, 0
+        return size
 
     def _show(self, kind: int) -> bool:
-        size = self.size()
-        self._ready = NEVER  # numbers of exchanges come again
+        size = self.taken()
         if size <= HEAD:
             return self._heads.show(kind, self._waiter)
         return self._heads.show_long(kind, size, self._waiter)

@@ -65,7 +65,8 @@ class Heads:
         self.receiving: list[Any] = []
         self._short: dict[int, Any] = {}  # sends of a word alone, by processor
         self._long: dict[int, Any] = {}  # of a word and a manifest
-        self._showing: list[Any] = []  # of a word and this processor's record, to all
+        self._showing: list[Any] = []  # of a word and this processor's record, to all: of the place that is its own
+        self._shown = self._bytes_out[pid * HEAD : (pid + 1) * HEAD]
         self._all_short: list[Any] = []
         self._quiet: list[Any] = []  # what an exchange starts in which this processor says nothing
         self._out: list[Any] = []  # sends of the last exchange: others have them, and nobody waited for the word of it
@@ -82,7 +83,7 @@ class Heads:
             # Two sends of the same memory, of which an exchange starts one: the word alone, or a manifest behind it.
             self._short[d] = comm.Send_init([out, WORD, MPI.BYTE], self._ranks[d], tag)
             self._long[d] = comm.Send_init([out, HEAD, MPI.BYTE], self._ranks[d], tag)
-            self._showing.append(comm.Send_init([self.parts[self._pid], HEAD, MPI.BYTE], self._ranks[d], tag))
+            self._showing.append(comm.Send_init([self._shown, HEAD, MPI.BYTE], self._ranks[d], tag))
         self._all_short = list(self._short.values())
         self._quiet = self.receiving + self._all_short
 
@@ -115,16 +116,16 @@ class Heads:
 
     def show(self, kind: int, waiter: Waiter) -> bool:
         """An exchange in which each shows all others a record (head_pad.py); whether all did, and said nothing else."""
-        # As `meet`. The record is written, so what showed the last one has been seen off.
-        self.see_off(waiter)
+        self.see_off(waiter)  # as `meet`
         number = self.number = self.number + 1 & EPOCH_MASK
-        word = self._words_in[self._pid * STRIDE] = kind | number << EPOCH_SHIFT | SHOWN
+        self._words_in[self._pid * STRIDE] = kind | number << EPOCH_SHIFT | SHOWN
+        self._shown[:] = self.parts[self._pid][:HEAD]  # copied, as the next record may be written before this has left
         self._out = self._showing
         self._startall(self.receiving + self._showing)
         if not self._testall(self.receiving):
             waiter.until(self._testall, self.receiving)
         self.let_go(waiter)
-        return self._words_in[::STRIDE].tolist().count(word) == len(self._ranks)
+        return self._alike()
 
     def show_long(self, kind: int, size: int, waiter: Waiter) -> bool:
         """`show` of a record in a head of so many bytes, more than HEAD."""
@@ -133,11 +134,15 @@ class Heads:
         if not self.here():
             waiter.until(self._testall, self.receiving)
         self._flight.let_go(waiter)
-        word = self._words_in[self._pid * STRIDE]
-        return self._words_in[::STRIDE].tolist().count(word) == len(self._ranks)
+        return self._alike()
+
+    def _alike(self) -> bool:
+        """Whether all heads have this processor's word."""
+        words = self._words_in[::STRIDE].tolist()
+        return words.count(words[self._pid]) == len(words)
 
     def send_showing(self, kind: int, size: int, manifests: Sequence[bytes], has_own: bool, waiter: Waiter) -> None:
-        """`send`, where this processor shows a record too: a head goes from memory of its own, its manifest behind it.
+        """`send`, where this processor shows a record too: heads go from memory of their own, manifests as messages.
 
         Args:
             size: bytes of that head.

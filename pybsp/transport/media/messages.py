@@ -26,19 +26,18 @@ class ByMessages(ByRequests, Showing):
         self._heads = self._persistent = self._quiet = Heads(flight, ranks, pid, context, peers)
         self.pad = HeadPad(self._heads, pid, self.waiter)
 
-    def _post(self, kind: int, note: object, parcels: Parcels) -> None:
-        flight = self._flight
+    def _post(self, kind: int, note: object, parcels: Parcels, shows: bool = False) -> None:
+        flight, has_own = self._flight, note is not None or self.pid in parcels
         flight.posted = 0
         manifests, messages = self._heads.describe(note, parcels, self.inline_data)
-        self._heads.send(kind, manifests, note is not None or self.pid in parcels, self.waiter)
+        if shows:
+            self._heads.send_showing(kind, self.pad.taken(), manifests, has_own, self.waiter)
+        else:
+            self._heads.send(kind, manifests, has_own, self.waiter)
         flight.send(messages, DATA)
 
     def _post_showing(self, kind: int, parcels: Parcels) -> None:
-        flight = self._flight
-        flight.posted = 0
-        manifests, messages = self._heads.describe(None, parcels, self.inline_data)
-        self._heads.send_showing(kind, self.pad.size(), manifests, self.pid in parcels, self.waiter)
-        flight.send(messages, DATA)
+        self._post(kind, None, parcels, shows=True)
 
     def _complete(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
         heads = self._heads
