@@ -45,9 +45,13 @@ class Managed(Generic[Entered]):
             entered: Entered = next(self._generator)
             return entered
         except BaseException as error:  # one of a signal's handler may come between the two, with all set up
-            if self._generator.gi_frame is not None:
-                self.__exit__(type(error), error, error.__traceback__)
+            self.left_by(error)
             raise
+
+    def left_by(self, error: BaseException) -> None:
+        """That has left the block, and perhaps came before the generator could learn of it, of a signal's handler."""
+        if self._entered and self._generator.gi_frame is not None:
+            self.__exit__(type(error), error, error.__traceback__)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

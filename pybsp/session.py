@@ -17,7 +17,7 @@ from . import agreement, process, settings, signals, simulation, threads
 from .errors import BSPError, UsageError
 from .failures import failure_of, killed, speaker
 from .lazy import ready
-from .managed import managed
+from .managed import Managed, managed
 from .transport import FAIL, Arrival
 from .transport.medium import MPITransport
 from .transport.mpi import duplicate
@@ -192,6 +192,7 @@ class Session(ABC, Generic[Processor]):
         global _running
         inside = simulating = False
         simulated, this = None, _OpenRun()
+        session: Managed[Processor] | None = None
         try:
             inside, simulating = is_running(), is_virtual()
             self._require_no_simulation(simulating)
@@ -204,9 +205,12 @@ class Session(ABC, Generic[Processor]):
             if transport is None:
                 return virtual(simulated)
             ranks_here = transport.hosts.count(transport.hosts[transport.pid])
-            with threads.limited(ranks_here), self._session(transport, world=True) as processor:
+            session = self._session(transport, world=True)
+            with threads.limited(ranks_here), session as processor:
                 return program(processor)
         except BaseException as error:
+            if session is not None:
+                session.left_by(error)
             # The others are in this run, or about to begin it; inside of another one that tells them.
             if not inside and not simulating and simulated is None:
                 tell_before_run(error)

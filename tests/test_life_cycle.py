@@ -598,6 +598,29 @@ def test_a_managed_context_lets_exceptions_through_as_they_are() -> None:
     assert left == [3, 4, 5, 6]
 
 
+def test_a_managed_context_hears_once_of_what_left_its_block_before_it_could_go_on() -> None:
+    heard = []
+
+    @managed.managed
+    def context():  # type: ignore[no-untyped-def]
+        try:
+            yield
+        except BaseException as error:
+            heard.append(error)
+            raise
+
+    error, block = SystemExit(143), context()
+    block.left_by(error)
+    assert heard == []  # it has not been entered
+    block.__enter__()
+    block.left_by(error)
+    block.left_by(error)
+    assert heard == [error]
+    with context() as nothing:
+        assert nothing is None
+    assert heard == [error]
+
+
 def test_a_run_on_a_communicator_is_refused_with_the_way_out() -> None:
     with pytest.raises(pybsp.UsageError, match=r"pybsp.run: argument comm: .* `with pybsp.attach\(comm\) as bsp:`"):
         pybsp.run(lambda bsp: None, comm=None)
