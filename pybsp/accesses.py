@@ -22,7 +22,17 @@ from .outgoing import Outgoing, words_of
 from .participant import Participant, Texts
 from .transport import GETS, PUTS, READS, REPLIES, Bytes, Parcel, Section, new_tuple
 from .transport.memory import NOTHING, BufferPool, Growing, aligned
-from .transport.wire import AREA, PUT_HEADER, WORD, plain_puts, plain_reads, read_puts, read_reads
+from .transport.wire import (
+    AREA,
+    PUT_HEADER,
+    WORD,
+    plain_puts,
+    plain_reads,
+    puts_alone,
+    puts_of,
+    read_puts,
+    read_reads,
+)
 from .ways import BY_GET, BY_PUT
 
 if TYPE_CHECKING:
@@ -136,7 +146,7 @@ class Accesses(Participant):
         return words, messages, items, ways | BY_PUT
 
     def lay_puts(self) -> Texts:
-        """`pack_puts`, where that is little, for others, and to items that lie together.
+        """`pack_puts`, where that is little, and for others.
 
         Returns:
             Plain sections, and the puts are still there; none, where it cannot be.
@@ -145,21 +155,19 @@ class Accesses(Participant):
         room = _LAID_PUTS
         for dest, out in self.puts.items():
             count = len(out.records)
-            room -= WORD * out.words + PUT_HEADER * count
-            if room < 0 or out.used or max(count, len(texts)) > _FEW or dest == self._own:
+            least = WORD * out.words + PUT_HEADER * count
+            if max(least, out.used) > room or max(count, len(texts)) > _FEW or dest == self._own:
                 return {}
-            texts[dest] = plain_puts(out.records, out.words)
-        return texts
+            texts[dest] = plain_puts(out.records, out.words, out.filled() if out.used else None)
+            room -= max(least, len(texts[dest]))
+        return texts if room >= 0 else {}
 
     def lay(self, texts: Texts, own: Parcel) -> tuple[int, int] | None:
-        if self._gets or len(self._counts) > _FEW or (self.puts and self.there):
+        if self._gets or len(self._counts) > _FEW:
             return None
         for source, counts in self._counts.items():
-            if source == self._own:
-                continue  # its own reads count nothing
-            if source in texts:
-                return None
-            texts[source] = plain_reads(counts)
+            if source != self._own:  # its own reads count nothing
+                texts[source] = plain_reads(counts)
         return 0, BY_GET if self.there else 0
 
     def laid(self) -> None:
@@ -268,8 +276,24 @@ class Accesses(Participant):
     def write(self, section: Section) -> None:
         """Write one source's puts, in the order of its calls."""
         data = NOTHING if section.data is None else section.data
+        self._write(section.descriptors or read_puts(data.data), data)
+
+    def write_plain(self, sections: Sequence[tuple[int, Section]]) -> Counted | None:
+        """`write`, where puts are all that has come, in plain sections; returns what they count.
+
+        Returns:
+            None where something else has come; nothing was done then.
+        """
+        counts = puts_alone(sections)
+        if counts is None:
+            return None
+        for _, (text, *_) in sections:
+            self._write(*puts_of(text))
+        return *counts, 0, 0
+
+    def _write(self, records: Iterable[tuple[Any, ...]], data: Bytes) -> None:
         values: NDArray[Any]
-        for record in section.descriptors or read_puts(data):
+        for record in records:
             array = self._arrays[record[0]]
             if not array.whole():
                 raise UsageError(f"array.put: {array.resized()} (on processor {self._own})")

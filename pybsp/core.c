@@ -28,7 +28,7 @@
 #define ALIGN 16
 
 #define PACKED 1
-#define NOTED 3
+#define SEVERAL 4
 #define PACKED_MOST (1 << 16) /* bytes of all mail to a processor: */
 #define PACKED_ONE (15 << 13) /* while nothing goes to others; */
 #define PACKED_SMALL (1 << 10) /* what is larger goes as records then; */
@@ -451,7 +451,7 @@ static PyObject *gather(Meeting *self, Args args, Py_ssize_t count)
                     !PyErr_Format(PyExc_RuntimeError, "a manifest of processor %zd lies outside of its part", k))
                     goto end;
                 char *text = (char *)self->views[k].buf + at;
-                int read = bytes && *text >= PACKED && *text <= NOTED; /* no pickle begins so */
+                int read = bytes && *text >= PACKED && *text <= SEVERAL; /* no pickle begins so */
                 all_read &= !log ? read : bytes && *text == PACKED;
                 counts[1] += read ? ((int64_t *)text)[1] : 0;
                 counts[3] += read ? ((int64_t *)text)[2] : 0;

@@ -35,8 +35,8 @@ class Participant(metaclass=Listed):
             own: for this processor itself.
 
         Returns:
-            Items of queues for others, and ways. None where it cannot be: it is much, something else is for the same
-            processor, or there is something else to do in the end of the superstep.
+            Items of queues for others, and ways. None where it cannot be: it is much, or there is more to do in the end
+            of the superstep.
         """
         return None
 

@@ -337,7 +337,7 @@ class Pattern(Public, Participant):
             if asker == self._own:
                 mine = places, size, words  # gathered once it is known that the others' parts are short
                 continue
-            if not 0 < size <= PLAIN_MOST or asker in texts:
+            if not 0 < size <= PLAIN_MOST:
                 return None
             texts[asker] = plain_text(stream, None, words, 1, 1, (taken(items, places),))
         if mine is not None:
@@ -359,7 +359,7 @@ class Pattern(Public, Participant):
             if owner == self._own:
                 own[stream] = new_tuple(Section, (kinds, words, 1, data))
                 continue
-            if not 0 < size <= PLAIN_MOST or owner in texts:
+            if not 0 < size <= PLAIN_MOST:
                 return None
             texts[owner] = plain_text(stream, kinds, words, 1, 1, (data,))
         return 0, BY_PATTERN if pieces else 0

@@ -414,8 +414,6 @@ class Queue(Public, Participant):
                 return None
             if dest == self._own:
                 own[stream] = self._section(np.frombuffer(text, np.uint8, -1, PLAIN_HEADER))
-            elif dest in texts:
-                return None
             else:
                 texts[dest] = text
                 items += size // self._itemsize

@@ -70,7 +70,16 @@ from .transport import (
 from .transport.delivery import NOT_JOINED
 from .transport.media.near import Near
 from .transport.router import Direct, Router
-from .transport.wire import AREA, ITEMS, LAID_MOST, packed_section, parcels_of, sections_alike
+from .transport.wire import (
+    AREA,
+    ITEMS,
+    LAID_MOST,
+    lay_beside,
+    packed_section,
+    parcels_of,
+    reads_alone,
+    sections_alike,
+)
 from .transport.wire import source as source_of
 from .ways import AGREED, BY_COLLECTIVE, BY_GET, BY_MAIL, BY_NOTE, BY_PATTERN, BY_PUT, BY_QUEUE, MAKING
 
@@ -410,35 +419,32 @@ class SuperstepEngine:
             Whether that was so; where it was not, nothing was done.
         """
         rides, outgoing, puts = self.rides, self._outgoing, self._puts
-        if self.tracer is not None or (outgoing and puts):
-            return False
         riding = rides in self.participants
-        if len(self.participants) > 1 + riding and sum([bool(one.sent()) for one in self.participants]) > 1:
-            return False  # what goes to one processor is not of one of them alone
-        if riding and (rides.mail.outgoing or self.group_rides is not None):
+        if self.tracer is not None or (riding and (rides.mail.outgoing or self.group_rides is not None)):
             return False
         texts: Texts = {}
         own: Parcel = {}
         items = ways = 0
-        if outgoing or puts:
-            if any(one.sent() for one in self.participants if one is not rides and one is not self.accesses):
+        if outgoing:
+            if not (self.mail.packed or self.mail.write()):
                 return False
-            if puts:
-                texts, ways = self.accesses.lay_puts(), BY_PUT
-                if not texts:
-                    return False
-            elif self.mail.packed or self.mail.write():
-                texts = {dest: out for dest, out in outgoing.items() if isinstance(out, bytearray)}  # all of them are
-                if self.pid in texts:
-                    own[MAIL] = packed_section(texts.pop(self.pid))
-                ways = BY_MAIL
-            else:
+            texts = {dest: out for dest, out in outgoing.items() if isinstance(out, bytearray)}  # all of them are
+            if self.pid in texts:
+                own[MAIL] = packed_section(texts.pop(self.pid))
+            ways = BY_MAIL
+        if puts:
+            laid = self.accesses.lay_puts()
+            if not laid:
                 return False
+            lay_beside(texts, laid)
+            ways |= BY_PUT
         for one in self.participants:
             if one is not rides:
-                found = one.lay(texts, own)
+                laid = {}
+                found = one.lay(laid, own)
                 if found is None:
                     return False
+                lay_beside(texts, laid)
                 items, ways = items + found[0], ways | found[1]
         if riding:
             ways |= rides.notes.lay(texts)  # beside what is there
@@ -456,6 +462,7 @@ class SuperstepEngine:
             kind = SYNC | FLAG_GETS if reads else SYNC
             log, enter = self.account.log, clock()
             counts: Counted = NOTHING
+            read = NOTHING
             sections: tuple[tuple[int, Section], ...] = ()
             got = arrival = None
             if texts or riding:  # what rides is waited for: as a rule something comes
@@ -464,7 +471,10 @@ class SuperstepEngine:
                 counts, came = exchanged
                 if not isinstance(came, Arrival):
                     sections = came
-                    got = None if reads else self._deliver_plain(came, own)
+                    if not reads:
+                        got = self._deliver_plain(came, own)
+                    elif not (own or riding) and (by_others := reads_alone(came)) is not None:
+                        read, got = self._reply(_NONE, by_others), NOTHING
                 if got is None:
                     arrival = _beside(arrival_of(came, self._noted), self.pid, own)
             elif self._meet is not None and not (own or ways or reads or self.patterns.awaited):
@@ -477,10 +487,10 @@ class SuperstepEngine:
             if arrival is not None and arrival[0] is not None:
                 self._take(arrival, SYNC, _SYNCED, enter - log.left, sent)
             else:
-                read = NOTHING
                 if arrival is not None:
                     # Where this processor reads what others have, so do all others, without a word beside it.
-                    read = self._answer(arrival[2]) if reads else NOTHING
+                    if reads:
+                        read = self._answer(arrival[2])
                     got = self._deliver(arrival) if arrival[2] else NOTHING
                     if sections and self._noted:  # they count too, beside what was delivered
                         got = sum(one[1] for _, one in sections), sum(one[2] for _, one in sections), got[2], 0
@@ -785,13 +795,22 @@ class SuperstepEngine:
         return notes
 
     def _answer(self, arrived: Sequence[tuple[int, Parcel]]) -> tuple[int, int, int, int]:
-        """Answer the gets, and fill this processor's tickets: the second exchange of a superstep with gets."""
-        parcels, (words_out, messages_out) = self.accesses.replies(arrived)
-        words_in, messages_in = self.accesses.read()
-        # Who reads in memory of others does so before this exchange, and nothing is written there before it.
+        """Answer the gets, and fill this processor's tickets."""
+        parcels, by_others = self.accesses.replies(arrived)
         if self.tracer is not None:
             self.tracer.count(parcels)
             self.tracer.read(arrived)
+        return self._reply(parcels, by_others)
+
+    def _reply(self, parcels: dict[int, Parcel], by_others: tuple[int, int]) -> tuple[int, int, int, int]:
+        """The second exchange, in which these parcels go.
+
+        Args:
+            by_others: words and messages of what they read here themselves.
+        """
+        words_out, messages_out = by_others
+        # Who reads in memory of others does so before this exchange, and nothing is written there before it.
+        words_in, messages_in = self.accesses.read()
         arrival = self.route(REPLY, None, parcels, _REPLIES)
         if arrival.kinds is not None:
             self.settle(arrival, REPLY, "answered gets")
@@ -888,6 +907,8 @@ class SuperstepEngine:
 
     def _deliver_plain(self, came: tuple[tuple[int, Section], ...], own: Parcel) -> Counted | None:
         """The same of plain sections, as `Near.exchange_mail` brings them, and what is for this processor itself."""
+        if not own and (counts := self.accesses.write_plain(came)) is not None:
+            return counts
         if len(own) > 1 or (found := sections_alike(came)) is None:
             return None
         stream, sections = found

@@ -132,6 +132,12 @@ def test_a_page_has_pictures_of_all_that_is_kept(ledger: Path, tmp_path: Path) -
     ):
         assert text in found.text, text
     assert found.count("svg") == 4 + 3 + 4
+    lasting = json.loads(ledger.read_text())
+    lasting["runs"][0]["trace"]["seconds"] = 40.0
+    ledger.write_text(json.dumps(lasting))
+    assert command(["report", str(ledger), "--html", str(out)]) == 0
+    ticks = re.findall(r">([\d.]+)</text>", out.read_text())
+    assert {"10", "20", "30", "40"} <= {*ticks}  # timelines last as long as the run
     without = json.loads(ledger.read_text())
     del without["runs"][0]["trace"]
     ledger.write_text(json.dumps(without))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pybsp.mail import MUCH
-from pybsp.transport import GETS, MAIL, NOTES, PUTS, Parcel, Section, wire
+from pybsp.transport import GETS, JOINED, MAIL, NOTES, PUTS, READS, Parcel, Section, wire
 from pybsp.transport.medium import INLINE_DATA
 from pybsp.transport.neighbours import INLINE_DATA_NEAR
 
@@ -93,8 +93,38 @@ def test_the_page_has_how_much_is_packed() -> None:
     assert f"those for each processor are at most {MUCH} messages and words" in page
 
 
+@pytest.mark.parametrize("noted", [False, True])
+def test_sections_of_several_streams_for_one_processor_are_one_text(noted: bool) -> None:
+    queue = wire.plain_text(JOINED + 1, None, 2, 1, 3, (b"123",))
+    puts = wire.plain_puts([(4, slice(0, 9, 3), 0, (3,))], 5, np.arange(16, dtype=np.uint8))
+    mail = wire.written([(1, 2, 3)], 7, 1)
+    texts = {1: mail, 2: queue}
+    for more in ({1: queue}, {1: puts, 3: puts}, {1: wire.plain_reads((4, 2))}):
+        wire.lay_beside(texts, more)
+    assert (texts[2], texts[3]) == (queue, puts)
+    assert wire.records_of(bytes(mail)) == [(1, 2, 3)]  # as it was: what is laid stays until it goes out
+    text = bytes(wire.noted_text({5: 1.5}, 1, texts[1]) if noted else texts[1])
+    assert np.frombuffer(text, np.int64, 2, wire.WORD).tolist() == [2 + 5 + 7 + noted, 1 + 1 + 1 + noted]
+    found = wire.plain_sections(text)
+    assert list(found) == [MAIL, JOINED + 1, PUTS, READS, *[NOTES] * noted]
+    assert [tuple(section[1:3]) for section in found.values()] == [(7, 1), (2, 3), (5, 1), (0, 0), *[(1, 1)] * noted]
+    assert wire.records_of(found[MAIL][0]) == [(1, 2, 3)]
+    queued = found[JOINED + 1].data
+    assert queued is not None
+    assert bytes(queued) == b"123"
+    assert found[PUTS].descriptors == [(4, slice(0, 9, 3), 0, (3,))]
+    assert wire.read_reads(found[READS]) == (4, 2)
+    # Who reads manifests one by one finds the data of all behind each other.
+    total, contents = wire.read(memoryview(text))[1]
+    data = wire.data_with(memoryview(text), total, contents)
+    assert data is not None
+    assert bytes(data) == b"123" + bytes(range(16)) + np.array([4, 2]).tobytes()
+    assert [entry[4] for entry in contents] == [0, 3, 16, 16, *[0] * noted]
+
+
 def test_the_page_has_the_words_of_a_plain_section() -> None:
     assert rows("Plain sections")["1"] == [str(wire.PLAIN)]
+    assert f"a word, which is {wire.SEVERAL}" in " ".join(PAGE.split())
     assert wire.PLAIN_HEADER == wire.WORD * (1 + 2 + 3)
     assert f"at most {wire.PLAIN_MOST} bytes of content" in " ".join(PAGE.split())
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import MAIL, NOTES, PUTS, READS, Parcel, Section, new_tuple
-from .memory import ALIGN, Bytes
+from .memory import ALIGN, NOTHING, Bytes
 
 WORD = 8  # bytes
 CHUNK = 1 << 30  # bytes of one MPI message, at most: counts beyond 2^31 do not work everywhere
@@ -199,7 +199,7 @@ def contents(parcel: Parcel) -> tuple[int, Contents]:
 
 def read(text: memoryview) -> tuple[Any, tuple[int, Contents]]:
     """The note of a manifest, and the contents with the bytes of all data before them."""
-    if text[0] in (PLAIN, NOTED):
+    if PLAIN <= text[0] <= SEVERAL:
         total, within = contents(plain_sections(bytes(text)))
         return None, (total, [(*entry[:5], WITH_MANIFEST if entry[4] else BY_MESSAGE) for entry in within])
     found: tuple[Any, ...] = packed_section(text) if text[0] == PACKED else loads(text)
@@ -213,6 +213,9 @@ def read(text: memoryview) -> tuple[Any, tuple[int, Contents]]:
 
 def data_with(text: memoryview, total: int, found: Contents) -> Bytes | None:
     """The data that lies behind a manifest; None where it goes another way."""
+    if NOTED <= text[0] <= SEVERAL:  # it lies behind the header of each: a copy, where processors do different things
+        each = [one.data for one in plain_sections(bytes(text)).values() if one.data is not None]
+        return np.concatenate(each) if each else None
     if not found or found[0][5] != WITH_MANIFEST:
         return None
     return np.frombuffer(text, np.uint8, total, len(text) - total)
@@ -239,7 +242,7 @@ def parcels_here(
         if begins == PACKED:
             arrived.append((k, {MAIL: packed_section(text)}))
             continue
-        if begins in (PLAIN, NOTED):
+        if PLAIN <= begins <= SEVERAL:
             arrived.append((k, plain_sections(bytes(text))))
             continue
         found = loads(text)
@@ -287,7 +290,7 @@ def parcels_of(sections: Iterable[tuple[int, Section]], noted: dict[int, Any] | 
         elif text[0] == NOTED and noted is not None:
             noted[k], at = notes_of(text)
             if at < len(text):
-                arrived.append((k, dict((plain_section(text, at),))))
+                arrived.append((k, plain_sections(text, at)))
         else:
             arrived.append((k, plain_sections(text)))
     return arrived
@@ -382,7 +385,7 @@ def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tup
 #   descriptors     a pickle; none where they are None
 #   content         to the end
 
-PLAIN, NOTED = 2, 3
+PLAIN, NOTED, SEVERAL = 2, 3, 4
 PLAIN_HEADER = 6 * WORD
 PLAIN_MOST = 1 << 16  # bytes of content
 LAID_MOST = 1 << 16  # bytes of all that a processor sends so, where that is for several, or has notes
@@ -394,10 +397,12 @@ MARSHAL = 2  # what is written so all Python releases read; in half a pickle's t
 _noted_header, _noted_words = Struct("3q").pack, Struct("3q").unpack_from
 
 
-@lru_cache(maxsize=64)
-def _described(descriptors: Any) -> bytes:
+def _pickled(descriptors: Any) -> bytes:
     text = dumps(descriptors, 5)
     return text + bytes(-len(text) % ALIGN)
+
+
+_described = lru_cache(maxsize=64)(_pickled)
 
 
 _read_again = lru_cache(maxsize=64)(loads)  # of a program there are few, and nobody changes them
@@ -414,34 +419,40 @@ def plain_text(
         items: as of a section: the items of a queue, or messages.
         content: buffers, one behind the other.
     """
-    if descriptors is None:
-        return bytearray().join((_plain_header(PLAIN, words, messages, stream, items, 0), *content))
-    text = _described(descriptors)
+    return _plain(b"" if descriptors is None else _described(descriptors), stream, words, messages, items, content)
+
+
+def _plain(text: bytes, stream: int, words: int, messages: int, items: int, content: Iterable[Any]) -> bytearray:
     return bytearray().join((_plain_header(PLAIN, words, messages, stream, items, len(text)), text, *content))
 
 
 # The content of one of puts, where all are of items that lie together: of each 3 words, which are the number of its
-# array, the first item and the bytes of its values, and these, padded to words. Of what is read where it lies it is 2
-# words: words and messages.
+# array, the first item and the bytes of its values, and these, padded to words. Where some are not it has descriptors,
+# which are the records of all. Of what is read where it lies it is 2 words: words and messages.
 
 PUT_HEADER = 3 * WORD
 _put_words, _put_at = Struct("3q").pack, Struct("3q").unpack_from
 _PADDING = [bytes(-k % WORD) for k in range(WORD)]
-_text_of_reads, _words_of_reads = Struct("8q").pack, Struct("2q").unpack_from
+_reads, _words_of_reads = Struct("8q"), Struct("2q").unpack_from
 
 
-def plain_puts(puts: Sequence[tuple[int, int, bytes]], words: int) -> bytearray:
-    """The plain section of puts, which count so many words."""
+def plain_puts(puts: Sequence[tuple[Any, ...]], words: int, data: Bytes | None = None) -> bytearray:
+    """The plain section of puts, which count so many words.
+
+    Args:
+        data: what their records refer to; None: all are of items that lie together.
+    """
+    if data is not None:
+        return _plain(_pickled(puts), PUTS, words, len(puts), len(puts), (data,))
     content: list[bytes] = []
-    for number, start, data in puts:
-        size = len(data)
-        content += (_put_words(number, start, size), data, _PADDING[size % WORD])
+    for number, start, values in puts:
+        size = len(values)
+        content += (_put_words(number, start, size), values, _PADDING[size % WORD])
     return plain_text(PUTS, None, words, len(puts), len(puts), content)
 
 
-def read_puts(data: Bytes) -> Iterator[tuple[int, int, memoryview]]:
-    """The puts of such a section."""
-    text, at = data.data, 0  # numpy makes slices of an array in twice the time
+def read_puts(text: memoryview, at: int = 0) -> Iterator[tuple[int, int, memoryview]]:
+    """The puts of such a section, from there on."""
     while at < len(text):
         number, start, size = _put_at(text, at)
         at += PUT_HEADER
@@ -449,14 +460,53 @@ def read_puts(data: Bytes) -> Iterator[tuple[int, int, memoryview]]:
         at += size + -size % WORD
 
 
+def puts_of(text: bytes) -> tuple[Iterable[tuple[Any, ...]], Bytes]:
+    """The records of a plain section of puts, and the data that they refer to."""
+    size = _plain_words(text)[5]
+    if not size:
+        return read_puts(memoryview(text), PLAIN_HEADER), NOTHING
+    at = PLAIN_HEADER + size
+    return _read_again(text[PLAIN_HEADER:at]), np.frombuffer(text, np.uint8, -1, at)
+
+
+def puts_alone(sections: Sequence[tuple[int, Section]]) -> tuple[int, int] | None:
+    """Words and messages of plain sections, as the compiled core gathers them, where puts are all that is in them; else
+    None.
+    """
+    words = messages = 0
+    for _, (text, *_) in sections:
+        if text[0] != PLAIN:
+            return None
+        _, of_one, _, stream, count, _ = _plain_words(text)
+        if stream != PUTS:
+            return None
+        words, messages = words + of_one, messages + count
+    return words, messages
+
+
 def plain_reads(counts: Sequence[int]) -> bytearray:
     """The plain section that says what is read where it lies."""
-    return bytearray(_text_of_reads(PLAIN, 0, 0, READS, 0, 0, *counts))  # as `plain_text` has it, in one step
+    return bytearray(_reads.pack(PLAIN, 0, 0, READS, 0, 0, *counts))  # as `plain_text` has it, in one step
 
 
 def read_reads(section: Section) -> tuple[int, int]:
     """Words and messages that a section says are read, as it is or with descriptors."""
     words, messages = section[0] if section[3] is None else _words_of_reads(section[3].data)
+    return words, messages
+
+
+def reads_alone(sections: Iterable[tuple[int, Section]]) -> tuple[int, int] | None:
+    """Words and messages that plain sections, as the compiled core gathers them, say are read, where they say no more;
+    else None.
+    """
+    words = messages = 0
+    for _, (text, *_) in sections:
+        if len(text) != _reads.size:
+            return None
+        kind, _, _, stream, _, _, of_one, count = _reads.unpack(text)
+        if kind != PLAIN or stream != READS:
+            return None
+        words, messages = words + of_one, messages + count
     return words, messages
 
 
@@ -488,18 +538,65 @@ def notes_of(text: bytes) -> tuple[Any, int]:
     return marshal.loads(text[NOTED_HEADER:end]), end if end == len(text) else end + -end % WORD
 
 
-def plain_sections(text: bytes) -> Parcel:
-    """The sections, by stream, of a text that is a plain one, or has notes too; data is read in the text."""
-    if text[0] == PLAIN:
-        return dict((plain_section(text),))
-    parcel, words = {}, _noted_words(text)[1]
+def plain_sections(text: bytes, at: int = 0) -> Parcel:
+    """The sections, by stream, of a text that is a plain one, has notes too, or is several; data is read in the text.
+
+    Args:
+        at: where it begins.
+    """
+    if text[at] == SEVERAL:
+        return dict(plain_section(one) for one in _several(text, at + SEVERAL_HEADER))
+    if text[at] != NOTED:
+        return dict((plain_section(text, at),))
+    words = _noted_words(text)[1]
     notes, at = notes_of(text)
-    if at < len(text):
-        stream, section = plain_section(text, at)
-        parcel[stream] = section
-        words -= section[1]
+    parcel = plain_sections(text, at) if at < len(text) else {}
+    words -= sum(section[1] for section in parcel.values())
     parcel[NOTES] = new_tuple(Section, (notes, words, len(notes), None))
     return parcel
+
+
+# Where plain sections of several streams, or packed mail beside them, are for one processor:
+#
+#   word            SEVERAL
+#   2 words         words and messages that all of them count
+#   sections        a word, which is the bytes of the section; itself, padded to words
+
+SEVERAL_HEADER = 3 * WORD
+_several_header, _size = Struct("3q"), Struct("q")
+
+
+def lay_beside(texts: dict[int, bytearray], more: dict[int, bytearray]) -> None:
+    """Add plain sections to those that are there, by destination."""
+    for dest, text in more.items():
+        there = texts.get(dest)
+        if there is None:
+            texts[dest] = text
+            continue
+        if there[0] != SEVERAL:
+            _, words, messages = _noted_words(there)
+            first, there = there, bytearray(_several_header.pack(SEVERAL, words, messages))
+            _add(there, first)
+            texts[dest] = there
+        _, words, messages = _several_header.unpack_from(there)
+        _, more_words, more_messages = _noted_words(text)
+        _several_header.pack_into(there, 0, SEVERAL, words + more_words, messages + more_messages)
+        _add(there, text)
+
+
+def _add(there: bytearray, text: bytearray) -> None:
+    there += _size.pack(len(text))
+    there += text
+    there += _PADDING[len(text) % WORD]
+
+
+def _several(text: bytes, at: int) -> Iterator[bytes]:
+    """The sections, from there on: copies, as a section's data goes to its end."""
+    while at < len(text):
+        (size,) = _size.unpack_from(text, at)
+        at += WORD
+        yield text[at : at + size]
+        at += size + -size % WORD
 
 
 # -- the board --------------------------------------------------------------------------------------------------------

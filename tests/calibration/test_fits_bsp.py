@@ -294,6 +294,7 @@ def test_the_rate_is_the_slowest_processor_s() -> None:
     assert r is not None
     assert r.value == pytest.approx((1e9 * 2.5e8 * 1e9) ** (1 / 3))
     assert {flag.code for flag in flags} == {"uneven-rates", "one-rate"}
+    assert all(rate.rate.low <= rate.rate.value <= rate.rate.high < 2 * rate.rate.value for rate in table)
     _, alike, quiet = fit_rates(rates({0: 1.0, 1: 1.0}, dict.fromkeys(flops, 1e9)))
     assert alike is not None
     assert alike.value == pytest.approx(1e9)

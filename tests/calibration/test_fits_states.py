@@ -61,6 +61,16 @@ def test_a_point_that_was_only_timed_in_the_other_state_stays() -> None:
     assert [one for one in found if one.point == point] == [one for one in left if one.point == point]
 
 
+def test_a_launch_that_says_nothing_of_its_state_is_taken_whole() -> None:
+    both = measured(lambda share: 0.3 < share < 0.7)
+    point = both[-1].point
+    third = [one._replace(launch=2) for one in both if one.point == point and one.launch == 1]
+    _, others, states = of_one_state(both, [*both, *third])
+    assert states is not None
+    assert [one for one in others if one.launch == 2] == third
+    assert len(others) < len(both)
+
+
 @pytest.mark.parametrize(
     "slow",
     [

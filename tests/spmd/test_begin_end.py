@@ -52,6 +52,19 @@ def test_some_processors_may_call_sync_instead(spmd: Spmd) -> None:
     ]
 
 
+def test_after_end_processors_wait_as_before(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> bool:
+        transport: Any = bsp._superstep.transport
+        before = getattr(transport, "waiter", None)
+        for size in (0, 1, 100_000):
+            bsp.send((bsp.pid + 1) % bsp.p, np.zeros(size))
+            bsp.begin()
+            bsp.end()
+        return getattr(transport, "waiter", None) is before
+
+    assert spmd(main) == [True] * spmd.p
+
+
 def test_what_arrived_last_is_there_until_end(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> list[Any]:
         q = bsp.queue(np.int64)

@@ -464,6 +464,7 @@ USES: dict[str, tuple[Any, str]] = {
     "op": (lambda pattern: pattern.put(1.0, max), "argument op: expected None, or a ufunc of numpy's own"),
     "op of one": (lambda pattern: pattern.put(1.0, np.negative), "argument op: expected None, or a ufunc of numpy's"),
     "op of ints": (lambda pattern: pattern.put(1.0, np.bitwise_or), "argument op: expected one that makes float64"),
+    "op of arrays": (lambda pattern: pattern.put(1.0, np.matmul), "got np.matmul (matmul.at does not support"),
     "into": (lambda pattern: pattern.get(into=np.zeros(2)), "argument into: expected a numpy array of shape (3,)"),
     "into int": (lambda pattern: pattern.get(into=np.zeros(3, int)), "argument into: expected float64"),
     "twice": (lambda pattern: (pattern.get(), pattern.get()), "expected one get of a pattern in a superstep"),
