@@ -145,7 +145,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("ours", max_examples=tiers.some(100), deadline=None, suppress_health_check=slow)
     settings.load_profile("ours")
     config.addinivalue_line("markers", "whole: only `pytest --all` runs this test")
-    config.addinivalue_line("markers", "fast(*ids): a plain `pytest` runs only these cases of this test")
+    config.addinivalue_line("markers", "fast(*ids): a plain `pytest` runs only these cases of this test, or all")
 
 
 @pytest.hookimpl(tryfirst=True)

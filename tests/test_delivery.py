@@ -6,6 +6,7 @@ import ctypes
 import errno
 import mmap
 import os
+import random
 import shutil
 import subprocess
 from pathlib import Path
@@ -296,20 +297,20 @@ def test_pages_that_cannot_be_had_are_noticed_without_touching_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = mmap.PAGESIZE
-    path = tmp_path / "two pages"
-    path.write_bytes(bytes(range(256)) * (2 * page // 256))
+    path, content = tmp_path / "four pages", random.Random(1).randbytes(4 * page)
+    path.write_bytes(content)
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
-        os.truncate(path, page)  # who touches the second one now is ended
+        os.truncate(path, 3 * page)  # who touches the last one now is ended
         memory = memoryview(mapped)
         for madvise in (None, lambda *_: ctypes.set_errno(errno.EINVAL) or -1):
             if madvise is not None:
                 assert populating._libc is not None
                 monkeypatch.setattr(populating._libc, "madvise", madvise)
-            assert populating.populate(memory[100:page])
+            assert populating.populate(memory[100 : 3 * page])
             assert populating.populate(memory[:0])
             assert not populating.populate(memory[100:])
-            assert not populating.populate(memory[page + 100 : page + 200])
-        assert bytes(memory[:page]) == bytes(range(256)) * (page // 256)
+            assert not populating.populate(memory[3 * page + 100 : 3 * page + 200])
+        assert bytes(memory[: 3 * page]) == content[: 3 * page]
         memory.release()
 
 

@@ -16,6 +16,8 @@ from pybsp.logp.ranks import RankProcessor
 from pybsp.logp.timeless import TimelessProcessor
 from pybsp.routing.logp_on_bsp.processor import CycleProcessor
 
+pytestmark = pytest.mark.fast  # all of their many cases, which take a millisecond each
+
 
 @pytest.mark.parametrize(
     ("name", "hint"),

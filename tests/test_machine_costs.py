@@ -27,6 +27,8 @@ from pybsp.machine import for_p, machine_in_force
 from pybsp.report import report
 from pybsp.ways import BY_MAIL, BY_NOTE, BY_PUT, BY_QUEUE, BY_RECORD, WAY, named
 
+pytestmark = pytest.mark.fast  # all of their many cases, which take a millisecond each
+
 FIGURES = st.floats(0, 1e6)
 
 

@@ -13,7 +13,7 @@ that may be on ranks. Which way, is drawn by a hash of the case's name: so every
 does what the one before did. Of other tests that have SEVERAL cases, and of what a test goes through itself (`some`,
 `some_of`), it runs one in four. Beyond that, tests that take long and catch little more are marked: `pytest.mark.whole`
 is for those that only the whole tier runs, `pytest.mark.fast("1-2", "3-4")` for those of which the fast one runs the
-cases of these ids.
+cases of these ids, and `pytest.mark.fast` for those of which it runs all: a thousand take seconds.
 
 What each of both catches is measured by mutants (mutants/).
 """
@@ -97,7 +97,7 @@ def fast(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
     def taken(item: pytest.Item) -> bool:
         only = item.get_closest_marker("fast")
-        if item.get_closest_marker("whole") or (only and ids(item) not in only.args):
+        if item.get_closest_marker("whole") or (only and only.args and ids(item) not in only.args):
             return False
         way, of_test = way_of(item), cases[function(item)]
         number = of_test[case(item)]

@@ -71,6 +71,12 @@ def test_a_launch_that_says_nothing_of_its_state_is_taken_whole() -> None:
     assert len(others) < len(both)
 
 
+def test_two_dozen_samples_of_the_reference_tell_states_apart_and_fewer_do_not() -> None:
+    each = [Sample(REFERENCE, 0, 0, 1, 1.0 + (k < 10), float(k)) for k in range(24)]
+    assert of_one_state(each, [])[2] is not None
+    assert of_one_state(each[1:], [])[2] is None
+
+
 @pytest.mark.parametrize(
     "slow",
     [

@@ -18,6 +18,8 @@ from pybsp.errors import UsageError
 from pybsp.machine import EBSPMachine
 from pybsp.machine_parts import FORMAT, VERSION
 
+pytestmark = pytest.mark.fast  # all of their many cases, which take a millisecond each
+
 
 @pytest.mark.parametrize(("L", "G", "capacity"), [(8, 2, 4), (9, 2, 5), (5, 5, 1), (2, 2, 1), (6, 5, 2), (1, 3, 1)])
 def test_capacity_is_L_by_G_rounded_up(L: int, G: int, capacity: int) -> None:

@@ -423,6 +423,10 @@ def test_what_cannot_be_is_an_error() -> None:
         networks.saturation(cube, period=0.5)
     with pytest.raises(UsageError, match="steps: expected a whole number from 1 on, got 0"):
         Injections.open(4, 0.1, 0)
+    with pytest.raises(UsageError, match=r"Injections\.open: p: expected a whole number from 1 on, got 0"):
+        Injections.open(0, 0.1, 10)
+    with pytest.raises(UsageError, match=r"Injections\.bursts: p: expected a whole number from 1 on, got 0"):
+        Injections.bursts(0, 0.1, 10, length=2)
     with pytest.raises(UsageError, match="length: expected a whole number from 1 on, got 0"):
         Injections.bursts(4, 0.1, 10, length=0)
     with pytest.raises(UsageError, match=r"Injections\.supersteps: starts: expected steps from 0 to 2\^62, got -3"):

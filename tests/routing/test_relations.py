@@ -17,6 +17,7 @@ from pybsp.routing.networks import LinearArray
 
 from ..tiers import some
 
+pytestmark = pytest.mark.fast  # all of their many cases, which take a millisecond each
 SIZES = [1, 2, 3, 5, 8, 13, 16, 31]
 SEEDED: dict[str, Callable[..., Relation]] = {
     "random_relation": lambda seed: relations.random_relation(50, 4, seed),
