@@ -78,7 +78,7 @@ from .transport.wire import (
     packed_section,
     parcels_of,
     reads_alone,
-    sections_alike,
+    sections_by_stream,
 )
 from .transport.wire import source as source_of
 from .ways import AGREED, BY_COLLECTIVE, BY_GET, BY_MAIL, BY_NOTE, BY_PATTERN, BY_PUT, BY_QUEUE, MAKING
@@ -340,7 +340,7 @@ class SuperstepEngine:
                         (words, messages, _, _), found = exchanged
                         sent = words, messages, 0, BY_PUT
                         if not isinstance(found, Arrival):
-                            got = self._deliver_plain(found, _NOTHING_OWN)
+                            got = self.accesses.write_plain(found) or self._deliver_plain(found, _NOTHING_OWN)
                             if got is not None:
                                 log.note_own(0.0, log.entered, self.patterns.since() or clock(), sent, got)
                                 return
@@ -436,15 +436,19 @@ class SuperstepEngine:
             laid = self.accesses.lay_puts()
             if not laid:
                 return False
-            lay_beside(texts, laid)
+            if texts:
+                lay_beside(texts, laid)
+            else:
+                texts = laid
             ways |= BY_PUT
         for one in self.participants:
             if one is not rides:
-                laid = {}
+                laid = {} if texts else texts
                 found = one.lay(laid, own)
                 if found is None:
                     return False
-                lay_beside(texts, laid)
+                if laid is not texts:
+                    lay_beside(texts, laid)
                 items, ways = items + found[0], ways | found[1]
         if riding:
             ways |= rides.notes.lay(texts)  # beside what is there
@@ -472,7 +476,9 @@ class SuperstepEngine:
                 if not isinstance(came, Arrival):
                     sections = came
                     if not reads:
-                        got = self._deliver_plain(came, own)
+                        if ways == BY_PUT and not own:
+                            got = self.accesses.write_plain(came)
+                        got = got or self._deliver_plain(came, own)
                     elif not (own or riding) and (by_others := reads_alone(came)) is not None:
                         read, got = self._reply(_NONE, by_others), NOTHING
                 if got is None:
@@ -906,22 +912,28 @@ class SuperstepEngine:
         return self._deliver_stream(stream, sections, arrival[3].get(stream))
 
     def _deliver_plain(self, came: tuple[tuple[int, Section], ...], own: Parcel) -> Counted | None:
-        """The same of plain sections, as `Near.exchange_mail` brings them, and what is for this processor itself."""
-        if not own and (counts := self.accesses.write_plain(came)) is not None:
-            return counts
-        if len(own) > 1 or (found := sections_alike(came)) is None:
+        """The same of plain sections, as `Near.exchange_mail` brings them, and what is for this processor itself.
+
+        Returns:
+            None where there are notes, or several patterns; nothing was done then.
+        """
+        found = sections_by_stream(came)
+        if found is None:
             return None
-        stream, sections = found
-        if own:
-            ((own_stream, section),) = own.items()
-            if sections and own_stream != stream:
-                return None
-            stream = own_stream
+        for stream, section in own.items():
+            sections = found.setdefault(stream, [])
             sections.append((self.pid, section))
             sections.sort(key=source_of)
-        elif not sections:
-            return NOTHING
-        return self._deliver_stream(stream, sections, None) if stream <= PUTS or stream >= JOINED else None
+        if len(found) == 1:
+            ((stream, sections),) = found.items()
+            return None if PUTS < stream < JOINED else self._deliver_stream(stream, sections, None)
+        if sum([stream < 0 for stream in found]) > 1 or any(PUTS < stream < JOINED for stream in found):
+            return None
+        words = messages = items = 0
+        for stream in sorted(found, key=_turn):
+            of_stream = self._deliver_stream(stream, found[stream], None)
+            words, messages, items = words + of_stream[0], messages + of_stream[1], items + of_stream[2]
+        return words, messages, items, 0
 
     def _deliver_stream(self, stream: int, sections: list[tuple[int, Section]], joined: Bytes | None) -> Counted:
         """Hand over what one stream has brought, by source."""
@@ -1141,6 +1153,13 @@ class _EndedMachine:
         return False
 
     sync_ride = sync_rides
+
+
+def _turn(stream: int) -> int:
+    """When what a stream has brought is handed over: first what patterns get, which may go into what is put to; what
+    they put comes last.
+    """
+    return 0 if stream >= 0 else 2 * (stream & 1) - 1
 
 
 def _agreed(counts: Counted) -> Counted:

@@ -296,20 +296,27 @@ def parcels_of(sections: Iterable[tuple[int, Section]], noted: dict[int, Any] | 
     return arrived
 
 
-def sections_alike(sections: Iterable[tuple[int, Section]]) -> tuple[int, list[tuple[int, Section]]] | None:
-    """The stream and the sections, by source, of plain sections, as the compiled core gathers them, where that is one
-    stream; None where there is another, or something else. Of nothing the stream is 0.
+def sections_by_stream(sections: Iterable[tuple[int, Section]]) -> dict[int, list[tuple[int, Section]]] | None:
+    """By stream, the sections by source of packed mail and plain sections, as the compiled core gathers them.
+
+    Returns:
+        None where there are notes.
     """
-    of, alike = 0, list[tuple[int, Section]]()
+    found: dict[int, list[tuple[int, Section]]] = {}
     for k, gathered in sections:
-        if gathered[0][0] != PLAIN:
+        text = gathered[0]
+        if text[0] == NOTED:
             return None
-        stream, section = plain_section(gathered[0])
-        if stream != of and alike:
-            return None
-        of = stream
-        alike.append((k, section))
-    return of, alike
+        if text[0] == SEVERAL:
+            each = [plain_section(one) for one in _several(text, SEVERAL_HEADER)]
+        else:
+            each = [plain_section(text) if text[0] == PLAIN else (MAIL, gathered)]
+        for stream, section in each:
+            if stream in found:
+                found[stream].append((k, section))
+            else:
+                found[stream] = [(k, section)]
+    return found
 
 
 source = itemgetter(0)  # of what has arrived
