@@ -21,6 +21,7 @@ from pybsp.collectives import allreduce, prefix
 from pybsp.errors import UsageError
 from pybsp.ledger_file import append_run, read
 from pybsp.machine import BSPMachine
+from pybsp.pictures import traced
 from pybsp.records import Supersteps
 from pybsp.report import notes
 from pybsp.trace import BINS, KINDS, LANES
@@ -132,6 +133,9 @@ def test_a_page_has_pictures_of_all_that_is_kept(ledger: Path, tmp_path: Path) -
     ):
         assert text in found.text, text
     assert found.count("svg") == 4 + 3 + 4
+    hints = set(re.findall(r"supersteps? \d[^<\n]*", out.read_text()))
+    assert {"superstep 0", "superstep 1"} <= hints  # a bin of each
+    assert not any("mean" in hint for hint in hints)
     lasting = json.loads(ledger.read_text())
     lasting["runs"][0]["trace"]["seconds"] = 40.0
     ledger.write_text(json.dumps(lasting))
@@ -143,6 +147,16 @@ def test_a_page_has_pictures_of_all_that_is_kept(ledger: Path, tmp_path: Path) -
     ledger.write_text(json.dumps(without))
     assert command(["report", str(ledger), "--html", str(out)]) == 0
     assert Page(out).count("svg") == 4
+
+
+def test_the_words_of_all_labels_are_those_of_each_together() -> None:
+    one = {**trace(3, 10), "labels": ["all labels"]}
+    one["kinds"] = [[0] * 10 for _ in range(3)]
+    one["words"] = [[0, a, b, 100 * a + b + 1] for a in range(3) for b in range(3)]
+    text = "".join(traced(one, 0))
+    figures = re.findall(r"<figure>.*?</figure>", text, re.DOTALL)
+    assert len(figures) == 2
+    assert figures[0] == figures[1]
 
 
 def test_two_ledgers_stand_side_by_side_and_three_do_not(
