@@ -9,6 +9,7 @@ import pytest
 import pybsp
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("router", ["direct", "two-phase", "hypercube", "sparse", "multibutterfly"])
 def test_to_close_a_router_is_no_exchange_and_it_says_so(router: str) -> None:
     exchanged: list[str] = []
