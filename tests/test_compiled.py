@@ -157,7 +157,7 @@ def test_it_knows_the_layout_of_a_board() -> None:
     lines = re.findall(r"^#define ([A-Z_]+) +(\d+|\(1 << \d+\))(?: |$)", (ROOT / "pybsp" / "core.c").read_text(), re.M)
     known = {**vars(ways), **vars(chunk), **vars(memory), **vars(wire)}
     found = {name: eval(value) for name, value in lines if name in known}
-    assert {"STATUS_EPOCH_SHIFT", "AREA", "ALIGN", "NOTED", "NUMBER_KIND", "COLUMNS", "BY_MAIL"} <= set(found)
+    assert {"STATUS_EPOCH_SHIFT", "AREA", "ALIGN", "SEVERAL", "NUMBER_KIND", "COLUMNS", "BY_MAIL"} <= set(found)
     assert found == {name: known[name] for name in found}
     kinds = re.search(r"^enum {(.*)};", (ROOT / "pybsp" / "core.c").read_text(), re.M)
     assert kinds is not None
