@@ -696,13 +696,13 @@ def test_a_ticket_is_filled_on_a_processor_that_alone_asks(spmd: Spmd) -> None:
 
 def test_only_a_superstep_with_gets_answers_them(spmd: Spmd, monkeypatch: pytest.MonkeyPatch) -> None:
     answered: list[int] = []
-    answer = SuperstepEngine._answer
+    reply = SuperstepEngine._reply
 
-    def counted(engine: SuperstepEngine, arrived: Any) -> Any:
+    def counted(engine: SuperstepEngine, parcels: Any, by_others: Any) -> Any:
         answered.append(engine.pid)
-        return answer(engine, arrived)
+        return reply(engine, parcels, by_others)
 
-    monkeypatch.setattr(SuperstepEngine, "_answer", counted)
+    monkeypatch.setattr(SuperstepEngine, "_reply", counted)
 
     def main(bsp: pybsp.BSP) -> int:
         x, queue = bsp.array(3), bsp.queue()
