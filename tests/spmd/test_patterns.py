@@ -577,6 +577,22 @@ def test_patterns_of_what_was_freed_are_refused(spmd: Spmd, what: str) -> None:
         assert (x, y) == (4.0, 9.0 if pid == 0 else 0.0)
 
 
+def test_the_call_of_who_has_resized_its_array_is_refused(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> list[str]:
+        mine = np.zeros(4)
+        x = bsp.register(mine)
+        bsp.sync()
+        pattern = x.pattern([bsp.pid], [1])
+        bsp.sync()
+        mine.resize(2, refcheck=False)
+        return [caught(pattern.put, 1.0).text, caught(pattern.get).text]
+
+    for texts in spmd(main):
+        for text, name in zip(texts, ("put", "get"), strict=True):
+            assert f"pattern.{name}: the array made at" in text
+            assert "expected array.local to have shape (4,), with which it was registered, got (2,)" in text
+
+
 def test_what_an_array_was_resized_under_is_refused(spmd: Spmd) -> None:
     for operation in ("get", "put"):
 
