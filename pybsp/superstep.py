@@ -436,10 +436,7 @@ class SuperstepEngine:
             laid = self.accesses.lay_puts()
             if not laid:
                 return False
-            if texts:
-                lay_beside(texts, laid)
-            else:
-                texts = laid
+            lay_beside(texts, laid)
             ways |= BY_PUT
         for one in self.participants:
             if one is not rides:
@@ -476,9 +473,7 @@ class SuperstepEngine:
                 if not isinstance(came, Arrival):
                     sections = came
                     if not reads:
-                        if ways == BY_PUT and not own:
-                            got = self.accesses.write_plain(came)
-                        got = got or self._deliver_plain(came, own)
+                        got = self._deliver_plain(came, own)
                     elif not (own or riding) and (by_others := reads_alone(came)) is not None:
                         read, got = self._reply(_NONE, by_others), NOTHING
                 if got is None:

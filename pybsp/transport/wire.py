@@ -383,8 +383,8 @@ def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tup
 
 # -- a plain section --------------------------------------------------------------------------------------------------
 #
-# What a queue, a pattern, puts or gets have for one processor of the board, where it is all that goes there, and
-# little: it is the manifest. Its first byte is that of no pickle, and of no packed mail.
+# What a queue, a pattern, puts or gets have for one processor of the board, where that is little: it is the manifest,
+# or one of several sections in it (below). Its first byte is that of no pickle, and of no packed mail.
 #
 #   word            PLAIN
 #   2 words         words and messages that it counts
@@ -401,7 +401,7 @@ _plain_header = Struct("6q").pack
 _plain_words = Struct("6q").unpack_from
 NOTED_HEADER = 3 * WORD
 MARSHAL = 2  # what is written so all Python releases read; in half a pickle's time
-_noted_header, _noted_words = Struct("3q").pack, Struct("3q").unpack_from
+_totals = Struct("3q")  # what all of these begin with: a word, and the words and messages that they count
 
 
 def _pickled(descriptors: Any) -> bytes:
@@ -410,8 +410,6 @@ def _pickled(descriptors: Any) -> bytes:
 
 
 _described = lru_cache(maxsize=64)(_pickled)
-
-
 _read_again = lru_cache(maxsize=64)(loads)  # of a program there are few, and nobody changes them
 
 
@@ -533,15 +531,15 @@ def noted_text(notes: Any, words: int, plain: bytearray | None) -> bytearray:
     written, messages = marshal.dumps(notes, MARSHAL), len(notes)
     size = len(written)
     if plain is None:
-        return bytearray().join((_noted_header(NOTED | size << 8, words, messages), written))
-    _, more_words, more_messages = _noted_words(plain)
-    head = _noted_header(NOTED | size << 8, words + more_words, messages + more_messages)
+        return bytearray().join((_totals.pack(NOTED | size << 8, words, messages), written))
+    _, more_words, more_messages = _totals.unpack_from(plain)
+    head = _totals.pack(NOTED | size << 8, words + more_words, messages + more_messages)
     return bytearray().join((head, written, _PADDING[size % WORD], plain))
 
 
 def notes_of(text: bytes) -> tuple[Any, int]:
     """The notes of such a section, and where the plain one behind it begins, or the text ends."""
-    end = NOTED_HEADER + (_noted_words(text)[0] >> 8)
+    end = NOTED_HEADER + (_totals.unpack_from(text)[0] >> 8)
     return marshal.loads(text[NOTED_HEADER:end]), end if end == len(text) else end + -end % WORD
 
 
@@ -555,7 +553,7 @@ def plain_sections(text: bytes, at: int = 0) -> Parcel:
         return dict(plain_section(one) for one in _several(text, at + SEVERAL_HEADER))
     if text[at] != NOTED:
         return dict((plain_section(text, at),))
-    words = _noted_words(text)[1]
+    words = _totals.unpack_from(text)[1]
     notes, at = notes_of(text)
     parcel = plain_sections(text, at) if at < len(text) else {}
     words -= sum(section[1] for section in parcel.values())
@@ -570,7 +568,7 @@ def plain_sections(text: bytes, at: int = 0) -> Parcel:
 #   sections        a word, which is the bytes of the section; itself, padded to words
 
 SEVERAL_HEADER = 3 * WORD
-_several_header, _size = Struct("3q"), Struct("q")
+_size = Struct("q")
 
 
 def lay_beside(texts: dict[int, bytearray], more: dict[int, bytearray]) -> None:
@@ -581,13 +579,13 @@ def lay_beside(texts: dict[int, bytearray], more: dict[int, bytearray]) -> None:
             texts[dest] = text
             continue
         if there[0] != SEVERAL:
-            _, words, messages = _noted_words(there)
-            first, there = there, bytearray(_several_header.pack(SEVERAL, words, messages))
+            _, words, messages = _totals.unpack_from(there)
+            first, there = there, bytearray(_totals.pack(SEVERAL, words, messages))
             _add(there, first)
             texts[dest] = there
-        _, words, messages = _several_header.unpack_from(there)
-        _, more_words, more_messages = _noted_words(text)
-        _several_header.pack_into(there, 0, SEVERAL, words + more_words, messages + more_messages)
+        _, words, messages = _totals.unpack_from(there)
+        _, more_words, more_messages = _totals.unpack_from(text)
+        _totals.pack_into(there, 0, SEVERAL, words + more_words, messages + more_messages)
         _add(there, text)
 
 
