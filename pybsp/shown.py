@@ -1,9 +1,8 @@
 """Supersteps in which each processor shows all others a short record: what a small collective is made of.
 
-Where all processors meet on one board, or by heads, such a superstep needs no parcel: each writes its record where all
-see it, and reads those that it wants. A record begins with the signature of the call (rides.py), so a call that
-differs is found as elsewhere. Not in checked mode, on virtual processors, or with a router that forwards: there a
-collective rides.
+Such a superstep needs no parcel: each writes its record where all see it, and reads those that it wants. A record
+begins with the signature of the call (rides.py), so a call that differs is found as elsewhere. Not in checked mode, on
+virtual processors, or with a router that forwards: there a collective rides.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ class Shown:
     def memory(self, size: int) -> tuple[int, Bytes]:
         """Memory of so many bytes where all see it, and its place in this processor's part; else none, `ELSEWHERE`."""
         pool = self._engine.pool
-        if not isinstance(pool, SharedPool):
+        if self._pad.pipe is None or not isinstance(pool, SharedPool):  # or a node shares it, of several
             return ELSEWHERE, np.empty(0, np.uint8)
         memory = pool.take(max(size, SMALLEST))
         return pool.place(memory), memory[:size]
@@ -488,10 +487,8 @@ class Shown:
 
 
 def shown_by(hosts: Sequence[str]) -> int:
-    """Bytes that a rank may show, of ranks on these hosts; 0: where each of several has several, records are none."""
-    if len({*hosts}) == 1:
-        return AREA
-    return LONGEST_HEAD - WORD if len({*hosts}) == len(hosts) > 1 else 0
+    """Bytes that a rank may show, of ranks on these hosts."""
+    return AREA if len({*hosts}) == 1 else LONGEST_HEAD - WORD
 
 
 class AsShown:

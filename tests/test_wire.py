@@ -263,8 +263,53 @@ def test_what_is_said_to_other_nodes_reaches_whom_it_is_for(says: bool, manifest
         released = wire.release_text([wire.head(5, 1, len(body)), *[wire.head(7, 1)] * 2], [body])
         for place, d in enumerate(groups[g]):
             kinds = [0] * 7
-            found = wire.read_release(released, groups, g, place, kinds)
+            found = wire.read_release(released, groups, g, place, kinds, [])
             expected = manifests.get(d, note)
             assert {s: bytes(manifest) for s, manifest in found.items()} == ({1: expected} if expected else {})
             assert kinds[:2] == [5, 6]
             assert all(kinds[other] == 7 for other in groups[3 - g])
+
+
+MANY = list(range(2, 4 + wire.MANY))  # of a node, after one of two, and before one of one
+
+
+@given(st.data())
+def test_what_is_shown_to_other_nodes_lies_in_rows_and_is_told_from_what_goes_beside_it(data: st.DataObject) -> None:
+    far = [*MANY, MANY[-1] + 1]
+    alike, quiet = data.draw(st.booleans()), data.draw(st.booleans())
+    least, most = (data.draw(st.integers(0, 40)),) * 2 if alike else (0, 40)
+    shown = st.binary(min_size=least, max_size=most)
+    records = [data.draw(shown if alike else st.none() | shown) for _ in far]
+    texts, doing = st.sampled_from([b"", b"for 1"]), st.sampled_from([3, 4])
+    beside = [data.draw(texts)] * len(far) if alike else [data.draw(texts) for _ in far]
+    kinds = [*[data.draw(doing)] * len(MANY), data.draw(doing)] if alike else [data.draw(doing) for _ in far]
+    if quiet:
+        records[-1], beside[-1] = None, b""  # the last node says nothing at all
+    groups, chunks = [[0, 1], MANY, far[-1:]], []
+    for record, text in zip(records, beside, strict=True):
+        outgoing = wire.outgoing(b"", {1: text}, groups, [0]) if text else b""
+        begin, end = wire.chunk_table(outgoing, 3)[:2] if text else (0, 0)
+        chunks.append((b"" if record is None else wire.shown(record)) + outgoing[begin:end])
+    marked = [k if record is None else k | wire.SHOWN for k, record in zip(kinds, records, strict=True)]
+    bodies = [wire.body(marked[a:b], list(map(len, chunks[a:b])), chunks[a:b]) for a, b in ((0, -1), (-1, None))]
+    if quiet:
+        bodies[1] = b""
+    heads = [wire.head(3, 1), *[wire.head(kinds[k], 1, len(body)) for k, body in zip((0, -1), bodies, strict=True)]]
+    released = wire.release_text(heads, bodies)
+
+    found = [3] * (2 + len(far))
+    table, other = (np.full((len(found), 64), 255, np.uint8) for _ in range(2))
+    rows = [row.data for row in table]
+    manifests = wire.read_release(released, groups, 0, 1, found, [row.data for row in other])
+    all_do_so = wire.read_records(released, groups, 0, 3, rows, table)
+    assert found[2:] == kinds
+    assert {s: bytes(text) for s, text in manifests.items()} == {
+        s: text for s, text in zip(far, beside, strict=True) if text
+    }
+    for s, record in enumerate([None, None, *records]):
+        size = wire.WORD + len(record or b"")
+        assert bytes(rows[s][wire.WORD : size]) == (record or b"")
+        assert (table[s, size:] == 255).all()
+        assert (table[s, : wire.WORD] == 255).all()
+    assert (table == other).all()
+    assert all_do_so == (None not in records and not any(beside) and set(kinds) == {3})

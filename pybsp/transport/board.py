@@ -26,7 +26,7 @@ from ..errors import DeliveryError
 from . import wire
 from .lending import Borrowed, Lent, dropped, same_until
 from .meeting import Meeting
-from .memory import Bytes, referred_to
+from .memory import ALIGN, Bytes, referred_to
 from .pipe import Pipe
 from .wire import (
     AREA,
@@ -34,6 +34,8 @@ from .wire import (
     BY_MESSAGE,
     BYTES,
     HAS,
+    SHOWS,
+    SIZE,
     SLOT,
     SOMETHING,
     STATUS_EPOCH_SHIFT,
@@ -134,7 +136,31 @@ class Board(Meeting):
         self, kind: int, manifests: Sequence[tuple[int, bytes]], data: list[Bytes]
     ) -> list[tuple[int, bytes]]:
         """`enter`, where this processor shows a record too."""
-        return self.enter(kind, manifests, data, shows=True)
+        return self.enter(kind, manifests, data, AREA)
+
+    def enter_with(
+        self, record: memoryview, kind: int, manifests: Sequence[tuple[int, bytes]], data: list[Bytes]
+    ) -> list[tuple[int, bytes]]:
+        """`enter`, where this processor shows a record too, whose bytes are said ahead of it: see `record`."""
+        # This area is free, as in `enter`.
+        at, size = self._areas[self.number + 1 & 1], len(record)
+        start = at + WORD
+        SIZE.pack_into(self._own_part, at, size)
+        self._own_part[start : start + size] = record
+        ahead = WORD + size + ALIGN - 1 & -ALIGN
+        if manifests:
+            return self.enter(kind | SHOWS, manifests, data, ahead)
+        self.number += 1
+        self._free = at + ahead
+        self._post_status(kind | SHOWS)
+        return []
+
+    def record(self, k: int) -> memoryview:
+        """What a processor shows in this exchange, by `enter_with`."""
+        # As a text: written over in the exchange after the next.
+        part, at = self._parts[k], self._areas[self.number & 1]
+        start = at + WORD
+        return part[start : start + SIZE.unpack_from(part, at)[0]]
 
     def enter_quiet(self, kind: int) -> int:
         """Enter an exchange in which this processor says nothing; returns its status."""

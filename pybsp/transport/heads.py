@@ -7,7 +7,7 @@ no persistent request: its memory is used for nothing else, so that the next exc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from sys import byteorder
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,7 @@ class Heads:
 
     Attributes:
         number: of the last exchange.
-        parts: by processor, where its head comes; this one's own has its record (head_pad.py).
+        parts: by processor, where its head comes; this one's own has its record (host_pads.py).
     """
 
     def __init__(self, flight: InFlight, ranks: Sequence[int], pid: int, context: int, peers: Sequence[int]) -> None:
@@ -115,13 +115,8 @@ class Heads:
         return self._words_in[::STRIDE].tolist().count(word) == len(self._ranks)
 
     def show(self, kind: int, waiter: Waiter) -> bool:
-        """An exchange in which each shows all others a record (head_pad.py); whether all did, and said nothing else."""
-        self.see_off(waiter)  # as `meet`
-        number = self.number = self.number + 1 & EPOCH_MASK
-        self._words_in[self._pid * STRIDE] = kind | number << EPOCH_SHIFT | SHOWN
-        self._shown[:] = self.parts[self._pid][:HEAD]  # copied, as the next record may be written before this has left
-        self._out = self._showing
-        self._startall(self.receiving + self._showing)
+        """An exchange in which each shows all others a record (host_pads.py); whether all did, and said no more."""
+        self._start_showing(kind, waiter)
         if not self._testall(self.receiving):
             waiter.until(self._testall, self.receiving)
         self.let_go(waiter)
@@ -136,10 +131,37 @@ class Heads:
         self._flight.let_go(waiter)
         return self._alike()
 
+    def show_to(self, kind: int, size: int, waiter: Waiter, here: Callable[[object], bool]) -> bool:
+        """`show`, or `show_long`, where other processors than the peers are met elsewhere.
+
+        Args:
+            size: of the head.
+            here: whether all have come, there and here.
+        """
+        if size <= HEAD:
+            self._start_showing(kind, waiter)
+        else:
+            self._flight.posted = 0
+            self.send_showing(kind, size, [b""] * len(self.peers), False, waiter)
+        if not here(None):
+            waiter.until(here, None)
+        self.let_go(waiter)
+        if self._flight.leaving:
+            self._flight.let_go(waiter)
+        return self._alike()
+
+    def _start_showing(self, kind: int, waiter: Waiter) -> None:
+        self.see_off(waiter)  # as `meet`
+        number = self.number = self.number + 1 & EPOCH_MASK
+        self._words_in[self._pid * STRIDE] = kind | number << EPOCH_SHIFT | SHOWN
+        self._shown[:] = self.parts[self._pid][:HEAD]  # copied, as the next record may be written before this has left
+        self._out = self._showing
+        self._startall(self.receiving + self._showing)
+
     def _alike(self) -> bool:
-        """Whether all heads have this processor's word."""
+        """Whether the heads of all peers have this processor's word."""
         words = self._words_in[::STRIDE].tolist()
-        return words.count(words[self._pid]) == len(words)
+        return words.count(words[self._pid]) == len(self.peers) + 1  # others have no head, and the word 0
 
     def send_showing(self, kind: int, size: int, manifests: Sequence[bytes], has_own: bool, waiter: Waiter) -> None:
         """`send`, where this processor shows a record too: heads go from memory of their own, manifests as messages.

@@ -11,6 +11,8 @@ messages from one node to another if each sends a head to each; aggregated it is
        others go on. They read what they find for them. If all processors did the same and nobody said anything, there
        is nothing to read.
 
+Records (host_pads.py) take the same way: they lie on the board, ahead of the manifests there, and go to all leaders.
+
 Data that is not inline travels from rank to rank, as it does without this, while all that goes
 on. A node without shared memory is as many groups of one processor each, its own leader.
 
@@ -24,6 +26,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import DeliveryError
 from . import wire
 from .wire import (
@@ -35,6 +40,8 @@ from .wire import (
     LEADERS,
     MOST,
     NO_MESSAGE,
+    SHOWN,
+    SHOWS,
     WORD,
 )
 
@@ -86,6 +93,7 @@ class Leaders:
         self._kind = 0
         self._status = 0  # on the board, if this processor says nothing; else -1
         self._outgoing = b""  # to other nodes
+        self._record: memoryview | None = None  # that this processor shows
         self._quiet = False
         self._text: bytes | memoryview = b""  # of the release
 
@@ -107,9 +115,27 @@ class Leaders:
             Whether all did the same, and nobody said anything.
         """
         self._status = kind if self._board is None else self._board.enter_quiet(kind)
+        self._record = None
         self._begin(kind, b"")
         self.wait(waiter)
         return self._quiet
+
+    def show(
+        self, kind: int, record: memoryview, rows: Sequence[memoryview], table: NDArray[np.uint8], waiter: Waiter
+    ) -> bool:
+        """An exchange in which each shows all others a record, and this processor says nothing else.
+
+        Args:
+            rows, table: as of `wire.read_records`; get the records of other nodes.
+
+        Returns:
+            Whether all processors of other nodes do so.
+        """
+        self.enter(kind, b"", {}, [], [], record)
+        self.wait(waiter)
+        if self._flight.leaving:
+            self._flight.let_go(waiter)
+        return wire.read_records(self._text, self._groups, self._group, kind, rows, table)
 
     def enter(
         self,
@@ -118,6 +144,7 @@ class Leaders:
         manifests: Mapping[int, bytes],
         texts: Sequence[tuple[int, bytes]],
         data: list[Any],
+        record: memoryview | None = None,
     ) -> list[tuple[int, bytes]]:
         """Begin an exchange; `wait` ends it.
 
@@ -125,14 +152,18 @@ class Leaders:
             note: for all processors that no manifest is for; empty: nothing.
             manifests: by processor of another node.
             texts, data: as `Board.enter` has them, and what that returns is returned.
+            record: that this processor shows; None: none.
         """
-        self._status = -1
+        self._status, self._record = -1, record
         outgoing = wire.outgoing(note, manifests, self._groups, self._others) if note or manifests else b""
         late: list[tuple[int, bytes]] = []
         if self._board is not None:
             # The slot behind those of the board's processors is for other nodes; the leader has its own at hand.
             outside = [(len(self._near), outgoing)] if outgoing and self._place else []
-            late = self._board.enter(kind, [*texts, *outside], data)
+            if record is None:
+                late = self._board.enter(kind, [*texts, *outside], data)
+            else:
+                late = self._board.enter_with(record, kind, [*texts, *outside], data)
             if late and late[-1][0] == len(self._near):
                 late.pop()
                 self._send(outgoing, self._near[:1])
@@ -172,18 +203,20 @@ class Leaders:
     def _lead(self) -> Iterator[None]:
         testall, board = self._testall, self._board
         # 1. Those of this node, and what they have for others.
-        words = [self._kind]
+        kinds = [self._kind]
         quiet = self._status >= 0
         texts: dict[int, bytes | memoryview] = {0: self._outgoing} if self._outgoing else {}
+        records = {} if self._record is None else {0: self._record}
         if board is not None:
             while not board.here():
                 self._poke()
                 yield
             board.finish()
-            words = [word & KIND_AND_FLAGS for word in board.words]
-            quiet = quiet and board.words.count(self._status) == len(words)
+            kinds = [word & KIND_AND_FLAGS for word in board.words]
+            quiet = quiet and board.words.count(self._status) == len(kinds)
             late: list[tuple[int, memoryview]] = []
             if not quiet:
+                records.update((k, board.record(k)) for k, word in enumerate(board.words) if k and word & SHOWS)
                 for k, at, size in board.manifests(outside=True):
                     if at == BY_MESSAGE:
                         texts[k] = place = memoryview(bytearray(size))
@@ -194,7 +227,7 @@ class Leaders:
         # 2. A message to each other leader, and one from each.
         # A leader is at most one exchange ahead of another: it has got that one's message of the last exchange. What it
         # sends then cannot overtake what it has sent before, to the same one with the same tag.
-        requests = self.receiving + self._send_out(words, texts)
+        requests = self.receiving + self._send_out(kinds, texts, records)
         self._startall(requests)
         while not testall(requests):
             yield
@@ -248,28 +281,39 @@ class Leaders:
             yield
         flight.check(statuses)
 
-    def _send_out(self, kinds: list[int], texts: Mapping[int, bytes | memoryview]) -> list[Any]:
+    def _send_out(
+        self, kinds: list[int], texts: Mapping[int, bytes | memoryview], records: Mapping[int, memoryview]
+    ) -> list[Any]:
         """Messages to the other leaders; returns requests, still to be started, of those that are only a word.
 
         Args:
             kinds: what the processors of this node do.
             texts: what they have for other nodes, where they have anything.
+            records: what they show, where they do.
         """
-        alike = kinds.count(kinds[0]) == len(kinds)
+        alike = not records and kinds.count(kinds[0]) == len(kinds)
         tables = {k: wire.chunk_table(text, len(self._groups)) for k, text in texts.items()}
+        ahead = {k: wire.shown(record) for k, record in records.items()}
+        marked = [kind | SHOWN if k in ahead else kind for k, kind in enumerate(kinds)] if ahead else kinds
+        body = b""
         words = []
         for g in self._others:
-            sizes, chunks = [0] * len(kinds), []
-            for k, table in tables.items():
-                begin, end = table[2 * g : 2 * g + 2]
-                if begin < end:
-                    sizes[k] = end - begin
-                    chunks.append(texts[k][begin:end])
-            if alike and not chunks:
-                self._words_out[g] = wire.head(kinds[0], self.number)
-                words.append(self._short[g])
-                continue
-            body = wire.body(kinds, sizes, chunks)
+            if tables or not body:  # else it is the same for all
+                sizes = [0] * len(kinds)
+                chunks: list[bytes | memoryview] = []
+                for k in sorted({*tables, *ahead}):
+                    if k in ahead:
+                        sizes[k] = len(ahead[k])
+                        chunks.append(ahead[k])
+                    begin, end = tables[k][2 * g : 2 * g + 2] if k in tables else (0, 0)
+                    if begin < end:
+                        sizes[k] += end - begin
+                        chunks.append(texts[k][begin:end])
+                if alike and not chunks:
+                    self._words_out[g] = wire.head(kinds[0], self.number)
+                    words.append(self._short[g])
+                    continue
+                body = wire.body(marked, sizes, chunks)
             self._flight.posted += len(body)
             self._words_out[g] = wire.head(kinds[0], self.number, len(body))
             if len(body) <= MOST - WORD:
@@ -283,11 +327,11 @@ class Leaders:
         """Let MPI move on what was sent before; nothing has the tag that is asked for."""
         self._flight.comm.Iprobe(self._leaders[self._others[0]], wire.tag(self._context, NO_MESSAGE))
 
-    def read(self, kinds: list[int]) -> dict[int, memoryview]:
-        """The manifests for this processor from other nodes, by source; puts in what those do."""
+    def read(self, kinds: list[int], rows: Sequence[memoryview]) -> dict[int, memoryview]:
+        """The manifests for this processor from other nodes, by source; puts in what those do, and show."""
         if self._quiet:
             return {}
-        return wire.read_release(self._text, self._groups, self._group, self._place, kinds)
+        return wire.read_release(self._text, self._groups, self._group, self._place, kinds, rows)
 
     # -- its requests ------------------------------------------------------------------------------------------------
 

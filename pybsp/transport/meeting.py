@@ -167,14 +167,14 @@ class Twin(Pad):
         return True
 
     def enter(
-        self, kind: int, manifests: Sequence[tuple[int, bytes]], data: list[Bytes], shows: bool = False
+        self, kind: int, manifests: Sequence[tuple[int, bytes]], data: list[Bytes], ahead: int = 0
     ) -> list[tuple[int, bytes]]:
         """Say what this processor does, and hand over manifests.
 
         Args:
             manifests: (for which processor of the board, text); the number after the last is for other nodes.
             data: that the manifests refer to in this processor's part.
-            shows: its area has a record, as of `show`: the manifests lie elsewhere.
+            ahead: bytes at the beginning of its area that have a record: the manifests lie behind it, or elsewhere.
 
         Returns:
             The manifests that have to go as messages, since the area was full.
@@ -183,8 +183,7 @@ class Twin(Pad):
         parity = number & 1
         slots, at = self._own_slots[parity], self._areas[parity]
         end = at + AREA
-        if shows:
-            at = end
+        at += ahead
         part = self._own_part
         late = []
         last, last_at = None, 0

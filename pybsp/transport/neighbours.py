@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from . import Parcels, wire
 from .board import Board
 from .memory import BufferPool, Bytes
-from .wire import BY_MESSAGE, KIND_AND_FLAGS
+from .wire import BORROWS, BY_MESSAGE, KIND_AND_FLAGS, SHOWS, STATUS_EPOCH_SHIFT, WORD
 
 # Bytes of data, at most, that are inline in a manifest on a node: more is packed where it is read.
 INLINE_DATA_NEAR = 1 << 14
+
+FLAGS = (1 << STATUS_EPOCH_SHIFT) - 1 & ~BORROWS  # those of a status, but that something is still read
 
 Texts = list[tuple[int, bytes]]  # (place on the board, manifest)
 Messages = list[tuple[int, Bytes]]  # (rank, data)
@@ -59,22 +61,41 @@ class Neighbours:
         """Manifests that have to go as messages, with the ranks of their destinations."""
         return [(self._ranks[self.near[k]], text) for k, text in texts]
 
-    def read(self, kinds: list[int], manifests: dict[int, memoryview], late: list[tuple[int, int]]) -> None:
+    def read(self, kinds: list[int], manifests: dict[int, memoryview], late: list[tuple[int, int]]) -> bool:
         """What they say, with all of them here.
 
         Args:
             kinds: by processor; gets what they do.
             manifests: by source; gets those that are here.
             late: gets source and bytes of those that come as messages.
+
+        Returns:
+            Whether some show a record.
         """
-        near, board = self.near, self.board
+        near, board, flags = self.near, self.board, 0
         for k, word in enumerate(board.words):
             kinds[near[k]] = word & KIND_AND_FLAGS
+            flags |= word
         for k, at, size in board.manifests():
             if at == BY_MESSAGE:
                 late.append((near[k], size))
             else:
                 manifests[near[k]] = board.text(k, at, size)
+        return flags & SHOWS != 0
+
+    def records(self, kind: int, rows: Sequence[memoryview]) -> bool:
+        """Copy the records of this exchange, those by `Board.enter_with`, into rows, by processor (host_pads.py).
+
+        Returns:
+            Whether all show one in an exchange of that kind, and say nothing else.
+        """
+        board, alike = self.board, True
+        for d, word, k in zip(self.near, board.words, range(len(self.near)), strict=True):
+            alike &= word & FLAGS == kind | SHOWS
+            if word & SHOWS and d != self._pid:
+                record = board.record(k)
+                rows[d][WORD : WORD + len(record)] = record
+        return alike
 
     def awaited(self) -> list[int]:
         """The neighbours that have not entered the exchange."""

@@ -1,4 +1,6 @@
-"""Where each processor shows all others a record, in one exchange: on a board (board.py), or in heads (head_pad.py)."""
+"""Where each processor shows all others a record, in one exchange: on a board (board.py), or on several hosts
+(host_pads.py).
+"""
 
 from __future__ import annotations
 

@@ -26,11 +26,13 @@ from struct import Struct, pack, unpack_from
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import MAIL, NOTES, PUTS, READS, Parcel, Section, new_tuple
 from .memory import ALIGN, NOTHING, Bytes
 
 WORD = 8  # bytes
+SIZE = Struct("q")  # of what follows it
 CHUNK = 1 << 30  # bytes of one MPI message, at most: counts beyond 2^31 do not work everywhere
 
 dumps, loads = pickle.dumps, pickle.loads  # always of protocol 5
@@ -568,7 +570,6 @@ def plain_sections(text: bytes, at: int = 0) -> Parcel:
 #   sections        a word, which is the bytes of the section; itself, padded to words
 
 SEVERAL_HEADER = 3 * WORD
-_size = Struct("q")
 
 
 def lay_beside(texts: dict[int, bytearray], more: dict[int, bytearray]) -> None:
@@ -590,7 +591,7 @@ def lay_beside(texts: dict[int, bytearray], more: dict[int, bytearray]) -> None:
 
 
 def _add(there: bytearray, text: bytearray) -> None:
-    there += _size.pack(len(text))
+    there += SIZE.pack(len(text))
     there += text
     there += _PADDING[len(text) % WORD]
 
@@ -598,7 +599,7 @@ def _add(there: bytearray, text: bytearray) -> None:
 def _several(text: bytes, at: int) -> Iterator[bytes]:
     """The sections, from there on: copies, as a section's data goes to its end."""
     while at < len(text):
-        (size,) = _size.unpack_from(text, at)
+        (size,) = SIZE.unpack_from(text, at)
         at += WORD
         yield text[at : at + size]
         at += size + -size % WORD
@@ -619,7 +620,8 @@ def _several(text: bytes, at: int) -> Iterator[bytes]:
 # status: bits  0 to  7   kind and flags
 #         8               SOMETHING: this processor says or sends something
 #         9               BORROWS: and some word of its borrows is not 0
-#        10               SHOWS: this processor shows all others a record, at the beginning of its area, and no more
+#        10               SHOWS: this processor shows all others a record, at the beginning of its area. Where all
+#                         processors meet there, and no more; where others meet elsewhere, a word says its bytes first
 #        16 to 62         number of the exchange, which only grows: whoever is ahead has a larger status
 # tag:    bit   0         HAS: there is a manifest in the slot
 #         1 to 62         number of the exchange
@@ -694,7 +696,8 @@ def board_bytes(size: int) -> int:
 # all processors of the node do the same and have nothing for the other one, there is none, and the kind in the word is
 # that of all. A body of more than MOST - 8 bytes goes as a message of its own.
 #
-#   words           for each processor of the sender's node, as of a head: kind, and bytes of its chunk
+#   words           for each processor of the sender's node, as of a head: kind, bytes of its chunk; with SHOWN its
+#                   record lies ahead of the chunk, and counts among these bytes: a word that says how many, and these
 #   chunks          those for the receiver's node
 #
 # What a leader lays down for its node (the text of a release): the words of all leaders, by node, and the bodies, by
@@ -702,6 +705,7 @@ def board_bytes(size: int) -> int:
 
 MOST = 1 << 13  # bytes of a message from leader to leader
 LEADER_STRIDE = MOST // WORD
+MANY = 8  # processors of a node whose records are copied at once, where they are of one size
 EVERYONE = -1  # of a node, but for those that have a manifest of their own
 
 
@@ -746,8 +750,13 @@ def chunk_table(text: bytes | memoryview, nodes: int) -> tuple[int, ...]:
     return unpack_from(f"{2 * nodes}q", text)
 
 
+def shown(record: bytes | memoryview) -> bytes:
+    """A record, as it lies ahead of a chunk."""
+    return SIZE.pack(len(record)) + record
+
+
 def body(kinds: Sequence[int], sizes: Sequence[int], found: Sequence[bytes | memoryview]) -> bytes:
-    """The body of a message to another leader: what each processor does, and the chunks, of those sizes."""
+    """The body of a message to another leader: what each processor does, with SHOWN, and the chunks, of those sizes."""
     each = [kind | size << BYTES_SHIFT for kind, size in zip(kinds, sizes, strict=True)]
     return b"".join([pack(f"{len(each)}q", *each), *found])
 
@@ -758,7 +767,12 @@ def release_text(heads: Sequence[int], bodies: Sequence[bytes | memoryview]) -> 
 
 
 def read_release(
-    text: bytes | memoryview, groups: Sequence[Sequence[int]], own: int, place: int, kinds: list[int]
+    text: bytes | memoryview,
+    groups: Sequence[Sequence[int]],
+    own: int,
+    place: int,
+    kinds: list[int],
+    rows: Sequence[memoryview],
 ) -> dict[int, memoryview]:
     """The manifests for a processor from other nodes, by source.
 
@@ -766,6 +780,7 @@ def read_release(
         groups: the processors of each node.
         own: its node; place: on that node.
         kinds: by processor; gets those of other nodes.
+        rows: by processor; get the records of other nodes (host_pads.py).
     """
     text = memoryview(text)
     found: dict[int, memoryview] = {}
@@ -783,12 +798,69 @@ def read_release(
         at += WORD * len(words)
         for s, word in zip(members, words, strict=True):
             kinds[s] = word & KIND_AND_FLAGS
-            if word >> BYTES_SHIFT:
+            end = at + ((word & ~SHOWN) >> BYTES_SHIFT)
+            if word & SHOWN:
+                at = _copy_record(text, at, rows[s])
+            if at < end:
                 mine = _manifest_in(text, at, place)
                 if mine is not None:
                     found[s] = mine
-                at += word >> BYTES_SHIFT
+                at = end
     return found
+
+
+def read_records(
+    text: bytes | memoryview,
+    groups: Sequence[Sequence[int]],
+    own: int,
+    kind: int,
+    rows: Sequence[memoryview],
+    table: NDArray[np.uint8],
+) -> bool:
+    """Copy the records of other nodes into rows.
+
+    Args:
+        groups, own: as of `read_release`.
+        rows: as of `read_release`; table: the same.
+
+    Returns:
+        Whether all of these processors show one in an exchange of that kind, and say nothing else.
+    """
+    text = memoryview(text)
+    heads = unpack_from(f"{len(groups)}q", text)
+    at, alike = WORD * len(heads), True
+    for g, members in enumerate(groups):
+        if g == own:
+            continue
+        if not parts_of(heads[g])[2]:
+            alike = False
+            continue
+        n = len(members)
+        words = unpack_from(f"{n}q", text, at)
+        at += WORD * n
+        if n >= MANY and words.count(words[0]) == n and words[0] & SHOWN:
+            size = (words[0] & ~SHOWN) >> BYTES_SHIFT
+            block = np.frombuffer(text, np.uint8, n * size, at).reshape(n, size)
+            if (block[:, :WORD].view(np.int64) == size - WORD).all():  # they say nothing else
+                table[members, WORD:size] = block[:, WORD:]
+                alike &= words[0] & KIND_AND_FLAGS == kind
+                at += n * size
+                continue
+        for s, word in zip(members, words, strict=True):
+            end = at + ((word & ~SHOWN) >> BYTES_SHIFT)
+            if word & SHOWN:
+                at = _copy_record(text, at, rows[s])
+            alike &= at == end and word & (SHOWN | KIND_AND_FLAGS) == SHOWN | kind
+            at = end
+    return alike
+
+
+def _copy_record(text: memoryview, at: int, row: memoryview) -> int:
+    """Copy the record ahead of a chunk; returns where the chunk begins."""
+    start = at + WORD
+    size = SIZE.unpack_from(text, at)[0]
+    row[WORD : WORD + size] = text[start : start + size]
+    return int(start + size)
 
 
 def _manifest_in(text: memoryview, at: int, place: int) -> memoryview | None:

@@ -7,8 +7,8 @@ import time
 from .. import KIND, Arrival, Parcels, new_tuple
 from ..delivery import NOT_JOINED
 from ..flight import InFlight
-from ..head_pad import HeadPad
 from ..heads import Heads
+from ..host_pads import HeadPad
 from ..medium import ByRequests, Communicator
 from ..wire import DATA
 from .showing import Showing

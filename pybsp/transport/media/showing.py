@@ -1,4 +1,4 @@
-"""A medium on which each processor shows all others a record: near.py, messages.py."""
+"""A medium on which each processor shows all others a record: near.py, messages.py, mixed.py, aggregated.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small collectives of processors that meet by messages: what each shows all others lies in heads."""
+"""Small collectives of processors of several hosts: what each shows all others lies in heads, or on boards too."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
-from pybsp.transport.head_pad import HeadPad
+from pybsp.transport.host_pads import HeadPad
 from pybsp.transport.wire import HEAD, LONGEST_HEAD, WORD
 
 from .launching import LIMIT, Program, ended_well, ranks, sessions_passed
+from .test_aggregated import pretending
 
 HERE = Path(__file__).parent
 MESSAGES = {"PYBSP_SHARED": "0"}
+NAMES = {"messages": "ByMessages", "mixed": "Mixed", "leaders": "Aggregated"}
+MEDIA = {"messages": MESSAGES, "mixed": pretending(2, "0"), "leaders": pretending(2, "1")}
 
 
 @pytest.fixture
@@ -61,13 +64,16 @@ SMALL = """
     import numpy as np, pybsp
     from pybsp import collectives
     from pybsp.transport.heads import Heads
+    from pybsp.transport.leaders import Leaders
 
     counted = Counter()
-    for name in ("meet", "show", "show_long", "send", "send_showing"):
-        def noting(*arguments, name=name, method=getattr(Heads, name)):
-            counted[name] += 1
-            return method(*arguments)
-        setattr(Heads, name, noting)
+    # Of heads, and of leaders, how many exchanges begin so; the last of these begins what the one before it does.
+    for of, names in (Heads, "meet show show_to show_long send send_showing"), (Leaders, "meet show enter"):
+        for name in names.split():
+            def noting(*arguments, name=name, method=getattr(of, name)):
+                counted[name] += 1
+                return method(*arguments)
+            setattr(of, name, noting)
 
     def main(bsp):
         p, pid = bsp.p, bsp.pid
@@ -100,6 +106,14 @@ SMALL = """
             assert collectives.broadcast(bsp, {"text": "." * length, "pid": pid}, p - 1)["pid"] == p - 1
             assert [one["pid"] for one in collectives.allgather(bsp, {"text": "." * length, "pid": pid})] == others
 
+        # Some show what they have, and others send what has no room.
+        for which in range(1 << p):
+            size = 3000 if which >> pid & 1 else 10
+            found = collectives.allgather(bsp, {"text": "." * size, "pid": pid})
+            assert [(one["pid"], len(one["text"])) for one in found] == [
+                (k, 3000 if which >> k & 1 else 10) for k in others
+            ]
+
         # Values for each other one lie behind each other, with room between them that nobody writes.
         for size in range(1, 60):
             theirs = collectives.total_exchange(bsp, [np.full(size, 16 * pid + d + size, np.uint8) for d in others])
@@ -113,10 +127,17 @@ SMALL = """
         counted.clear()
         collectives.allreduce(bsp, 1.5, np.add)
         collectives.broadcast(bsp, 1.5)
-        assert counted == {"show": 2}, counted
+        transport = bsp._superstep.transport
+        medium = type(transport).__name__
+        short = {"ByMessages": {"show": 2}, "Mixed": {"show_to": 2}, "Aggregated": {"show": 2, "enter": 2}}[medium]
+        assert counted == short, counted
         collectives.allreduce(bsp, np.ones(50), np.add)
-        assert counted == {"show": 2, "show_long": 1, "send_showing": 1}, counted
-        assert not bsp._superstep.transport._flight.leaving  # it is another exchange's to see off
+        assert counted == Counter(short) + Counter({
+            "ByMessages": {"show_long": 1, "send_showing": 1},
+            "Mixed": {"show_to": 1, "send_showing": 1},
+            "Aggregated": {"show": 1, "enter": 1},
+        }[medium]), counted
+        assert not transport._flight.leaving  # it is another exchange's to see off
 
         # Beside them ride tickets, with more than a head has room for; mail waits for the program's sync.
         for size in (1, 100, 5000):
@@ -144,11 +165,11 @@ SMALL = """
             assert collectives.allreduce(group, pid + k, operator.add) == sum(range(pid % 2, p, 2)) + k * group.p
             assert collectives.broadcast(group, np.full(50, pid)).tolist() == [pid % 2] * 50
         # The number of an exchange has 16 bits, and counts on.
-        bsp._superstep.transport._heads.number = (1 << 16) - 3
+        transport._persistent.number = (1 << 16) - 3
         for k in range(6):
             assert collectives.allreduce(bsp, pid + k, operator.add) == sum(others) + k * p
             assert collectives.allreduce(bsp, np.full(50, pid + k), operator.add).tolist() == [sum(others) + k * p] * 50
-        return "all agree"
+        return f"all agree: {medium}"
 
     found = pybsp.run(main)
     if int(os.environ.get("PMI_RANK", 0)) == 0:
@@ -156,10 +177,13 @@ SMALL = """
 """
 
 
-@pytest.mark.fast("2")
-@pytest.mark.parametrize("p", [2, 3, 5])
-def test_values_of_all_lengths_are_shown_in_heads_or_sent_beside_them(program: Program, p: int) -> None:
-    assert ended_well(ranks(p, program(SMALL), **MESSAGES)).startswith("all agree\n")
+@pytest.mark.fast("2-messages", "3-mixed")
+@pytest.mark.parametrize(
+    ("p", "medium"),
+    [(2, "messages"), (3, "messages"), (5, "messages"), (3, "mixed"), (4, "mixed"), (3, "leaders"), (5, "leaders")],
+)
+def test_values_of_all_lengths_are_shown_or_sent_beside_what_is(program: Program, p: int, medium: str) -> None:
+    assert ended_well(ranks(p, program(SMALL), **MEDIA[medium])).startswith(f"all agree: {NAMES[medium]}\n")
 
 
 # In turn one processor does something else than all others: each is told so, and the next run finds nothing of it.
@@ -194,15 +218,21 @@ OTHERWISE = """
 
 
 @pytest.mark.whole
-def test_who_calls_something_else_is_told_from_heads_and_the_next_run_goes_well(program: Program) -> None:
-    ended_well(ranks(3, program(OTHERWISE), **MESSAGES))
+@pytest.mark.parametrize("medium", MEDIA)
+def test_who_calls_something_else_is_told_from_records_and_the_next_run_goes_well(
+    program: Program, medium: str
+) -> None:
+    ended_well(ranks(3, program(OTHERWISE), **MEDIA[medium]))
 
 
 @pytest.mark.whole
-def test_collectives_pass_their_tests_where_processors_meet_by_messages(tmp_path: Path) -> None:
+@pytest.mark.parametrize("medium", MEDIA)
+def test_collectives_pass_their_tests_on_several_hosts(tmp_path: Path, medium: str) -> None:
     files = ("broadcast", "collectives_misuse", "groups", "out", "prefix", "reduce", "rides", "scatter_gather", "split")
     paths = [str(HERE / "spmd" / f"test_{name}.py") for name in files]
-    sessions_passed(4, tmp_path, LIMIT, "--all", *paths, **MESSAGES)
+    # With three on a board one is alone.
+    settings = MEDIA[medium] if medium == "messages" else {**MEDIA[medium], "PRETENDED_NODES": "3"}
+    sessions_passed(4, tmp_path, LIMIT, "--all", *paths, **settings)
 
 
 # Processor 1 waits for its last record to leave, which it never does, as processor 0 leaves an exchange.
