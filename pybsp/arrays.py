@@ -163,10 +163,11 @@ class Array(Public):
 
     @local.setter
     def local(self, values: Any) -> None:
-        raise UsageError(
-            "array.local: expected to stay the array that it is, got another in its place; write to it "
-            "(x.local[...] = values), or begin with an array of the program's own (bsp.register)"
-        )
+        if values is not self._local:  # as after `x.local += 1`, which has written to it
+            raise UsageError(
+                "array.local: expected to stay the array that it is, got another in its place; write to it "
+                "(x.local[...] = values), or begin with an array of the program's own (bsp.register)"
+            )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """What numpy asks for, which would take this for an object else."""

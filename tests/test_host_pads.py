@@ -160,6 +160,9 @@ SMALL = """
         with bsp.split(pid % 2) as part:
             assert collectives.allreduce(part, 1, operator.add) == part.p
             assert collectives.broadcast(part, np.full(50, pid)).tolist() == [pid % 2] * 50
+        with bsp.split(pid == p - 1) as part:  # of which one may be alone on its node
+            assert collectives.allreduce(part, 1, operator.add) == part.p
+            assert collectives.prefix(part, 1, operator.add) == part.pid + 1
         group = bsp.group(range(pid % 2, p, 2))
         for k in range(3):
             assert collectives.allreduce(group, pid + k, operator.add) == sum(range(pid % 2, p, 2)) + k * group.p

@@ -24,6 +24,7 @@ from pybsp.records import Record, Supersteps
 from pybsp.ways import BY_MAIL, BY_PUT, BY_QUEUE, BY_RECORD, MAKING, named
 
 from .launching import ended_well, run
+from .test_aggregated import pretending
 
 MACHINE = BSPMachine(4, g=1e-3, l=1.0, r=1e9, o_msg=0.25, o_item=0.125, error_median=0.05, error_p95=0.2)
 PROGRAM = """
@@ -514,6 +515,19 @@ def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_p
     assert ("through a pipe", ("record",), ()) not in by_messages
     by_board = BSPMachine(2, g=0.0, l=1.0, r=1.0, o_msg=64.0)
     assert predicted(in_order(virtual), by_board).exchange < predicted(in_order(apart), by_board).exchange
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("wish", ["0", "1"])
+def test_they_go_as_they_do_on_hosts_with_several_processors(tmp_path: Path, wish: str) -> None:
+    source, ledger = tmp_path / "small.py", tmp_path / "l.json"
+    source.write_text(SMALL)
+    line = [sys.executable, "-m", "pybsp", "run", "-n", "3", "--ledger", str(ledger), str(source)]
+    ended_well(run(line, **pretending(2, wish)))
+    there = dataclasses.replace(MACHINE, p=3, hosts=("a", "a", "b"))
+    (virtual,) = (run.ledger for run in _runs([str(source)], 3, there))
+    assert ways_of(list(virtual)) == ways_of(read(ledger)["runs"][-1]["supersteps"])
+    assert ("small", ("record",), ()) in ways_of(list(virtual))
 
 
 def test_a_ledger_predicts_by_how_long_others_waited() -> None:

@@ -856,6 +856,8 @@ def test_numpy_reads_queues_and_tickets_and_of_what_lies_elsewhere_it_says_where
         bsp.sync()
         y = np.zeros(2)
         y[:] = ticket
+        x.local += 1.0  # sets the same array, too
+        x.local -= 1.0
         assert np.asarray(ticket, np.int64).dtype == np.int64
 
         def replace() -> None:
