@@ -1043,6 +1043,8 @@ class SuperstepEngine:
             # It came while another was handled, perhaps while an exchange was left: on a full stack, or by a handler of
             # a signal; or on the way in or out of a part, which others are in. Nobody knows then where this one was.
             self.transport.revoke(error)
+        if account.stays is not None and not account.virtual:
+            self.transport.watch_crossing(str)  # others may wait in a part: they learn of this, not that waits cross
         return self.agreement.tell(failure, grace)
 
     @property

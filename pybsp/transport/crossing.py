@@ -72,7 +72,7 @@ class Crossing:
 
     Args:
         revocation: whose communicator the probes go over.
-        where: this processor is, in words.
+        where: this processor is, in words; empty: it tells of a failure, or no run goes on.
     """
 
     def __init__(self, revocation: Revocable, where: Callable[[], str]) -> None:
@@ -115,6 +115,10 @@ class Crossing:
         if found is None:
             return
         mine, awaited = found
+        # What others wait for here, maybe in another machine, is to learn of a failure. That they do so is found by the
+        # probes of this processor, which do not say so to anybody.
+        if not mine.where and waits[0].rank != mine.rank:
+            return
         last = waits[-1]
         same = mine.whose == last.whose and mine.number == last.number
         # Where both wait in the same exchange, the last one waits for those that this one waits for: the probe goes on.

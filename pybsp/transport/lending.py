@@ -219,8 +219,12 @@ class Borrowed:
         return self._words
 
     def _take_off(self, entry: _Entry) -> None:
-        del self.entries[id(entry)]
+        # An exception, as of a signal, may have left `_add`, or this, at any line. Nothing is exchanged then any more,
+        # and all that is asked for is whether anything is still referred to.
+        self.entries.pop(id(entry), None)
         pieces = self._pieces[entry.k]
+        if entry.number not in pieces:
+            return
         pieces[entry.number] -= 1
         if pieces[entry.number]:
             return
@@ -229,6 +233,8 @@ class Borrowed:
         if self._at - entry.number < AGES:
             self._words[entry.k] &= ~(1 << self._at - entry.number)
         blocks, block = self._blocks[entry.k], entry.number | _LAST
+        if block not in blocks:
+            return
         blocks[block] -= 1
         if blocks[block]:
             return

@@ -134,12 +134,12 @@ class _Aside:
 
     # Done by the thread.
     def work(self, complete: Callable[[], Arrival]) -> None:
-        with self._working:
-            try:
+        try:
+            with self._working:
                 if not self._halted:
                     self.arrivals.append(complete())
-            except BaseException as error:
-                self.errors.append(error)
+        except BaseException as error:
+            self.errors.append(error)
 
     def halt(self) -> None:
         """Wait until it is done; never begin it where it has not begun: nobody knows whether the thread was started."""

@@ -425,6 +425,24 @@ def test_one_in_a_kept_part_and_another_elsewhere_is_an_error_on_all(spmd: Spmd,
     assert ["superstep 9" in str(error) for error in errors] == [False] * spmd.p, errors[0]
 
 
+@pytest.mark.whole
+def test_who_waits_in_a_kept_part_learns_of_a_failure_outside_of_it(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP, pause: float) -> None:
+        kept = bsp.split(0)
+        bsp.sync()
+        if bsp.pid == 0:
+            time.sleep(pause)  # by now the others ask whom they wait for where that one waits
+            raise ValueError("boom")
+        with kept as part:
+            part.sync()
+
+    for pause in (0.15, 0.25, 0.5):
+        errors = spmd.errors(main, pause)
+        kinds = [type(error) for error in errors]
+        assert kinds == [ValueError] + [pybsp.ProcessorError] * (spmd.p - 1), errors
+        assert all("boom" in str(error) for error in errors)
+
+
 def enters_parts_late(bsp: pybsp.BSP) -> None:
     for _ in range(8):
         bsp.sync()
