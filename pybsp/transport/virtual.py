@@ -18,7 +18,8 @@ from weakref import WeakSet
 
 import greenlet
 
-from ..errors import AbortError, SyncError
+from ..errors import AbortError, BSPError, SyncError
+from ..failures import Failure, processor_error
 from ..machine import BSPMachine, EBSPMachine
 from . import FLAG_GETS, FLAG_PACKETS, FREE, JOINED, KIND, Arrival, Charge, Parcel, Parcels
 from .memory import BufferPool
@@ -66,20 +67,21 @@ class Scheduler:
     """Runs each greenlet in turn until it waits.
 
     Where nobody can go on, processors wait for each other in different machines: the circle of them is an error on all
-    that wait, as on ranks (crossing.py), and in whatever exchange they enter after it.
+    that wait, as on ranks (crossing.py), and in whatever exchange they enter after it. Where one of them tells of a
+    failure, that is the error.
 
     Attributes:
         ready: those that can go on.
         meetings: all that there are.
         where: each processor is, in words, by pid: only where they may be in different machines.
-        lost: the text of that error; empty before.
+        lost: makes that error; None before.
     """
 
     def __init__(self) -> None:
         self.ready: deque[greenlet.greenlet] = deque()
         self.meetings: WeakSet[VirtualMeeting] = WeakSet()
         self.where: dict[int, Callable[[], str]] = {}
-        self.lost = ""
+        self.lost: Callable[[], BSPError] | None = None
         self._hub = greenlet.getcurrent()
 
     def wait(self) -> None:
@@ -88,7 +90,7 @@ class Scheduler:
         if ready and ready[0]:
             ready.popleft().switch()
         elif self.lost:
-            raise SyncError(self.lost)
+            raise self.lost()
         else:
             # Nobody is ready, or one that has not begun: the hub begins it, for a new greenlet starts at the recursion
             # depth of the one that switches to it.
@@ -116,7 +118,8 @@ class Scheduler:
             if self.where and (circle := self._circle()):
                 from .crossing import crossed  # nobody else needs it
 
-                self._lose(crossed(circle))
+                told = self._told(len(tasks))
+                self._lose(partial(processor_error, told) if any(told) else partial(SyncError, str(crossed(circle))))
             if not all(task.dead for task in tasks):
                 waiting = [pid for pid, task in enumerate(tasks) if not task.dead]
                 raise SyncError(f"processors {waiting[:10]} wait for others that will not come")
@@ -136,12 +139,21 @@ class Scheduler:
             one = awaited[one]
         return [(pid, self.where[pid]()) for pid in found[found.index(one) :]] if one in awaited else ()
 
-    def _lose(self, error: SyncError) -> None:
+    def _told(self, p: int) -> Sequence[Failure | None]:
+        """The failures that processors tell of, by pid."""
+        found: list[Failure | None] = [None] * p
+        for meeting in self.meetings:
+            for pid, note in zip(meeting.pids, meeting.notes, strict=True):
+                if isinstance(note, Failure):
+                    found[pid] = note
+        return found
+
+    def _lose(self, error: Callable[[], BSPError]) -> None:
         """All that wait learn that nobody can go on."""
-        self.lost = str(error)
+        self.lost = error
         everybody = [one for meeting in self.meetings for one in meeting.leave()]
         for waiting in sorted(everybody, key=lambda one: _pid_of(one) or 0):
-            waiting.throw(SyncError(self.lost))
+            waiting.throw(error())
 
 
 class VirtualMeeting:
@@ -399,12 +411,12 @@ class VirtualTransport:
 
     @property
     def revoked(self) -> bool:
-        return bool(self._meeting.scheduler.lost)
+        return self._meeting.scheduler.lost is not None
 
     @property
-    def settled(self) -> SyncError | None:
+    def settled(self) -> BSPError | None:
         lost = self._meeting.scheduler.lost
-        return SyncError(lost) if lost else None
+        return None if lost is None else lost()
 
     def free(self) -> None:
         pass
