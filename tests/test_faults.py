@@ -20,6 +20,7 @@ SEED = 13
     [
         ("shared memory", "raise", 225),
         ("messages", "exit", 225),
+        ("nodes", "raise", 400),
         ("aggregated", "raise", 300),
         ("sparse", "exit", 300),
         ("hypercube", "raise", 450),
