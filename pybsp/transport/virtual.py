@@ -118,8 +118,10 @@ class Scheduler:
             if self.where and (circle := self._circle()):
                 from .crossing import crossed  # nobody else needs it
 
-                told = self._told(len(tasks))
-                self._lose(partial(processor_error, told) if any(told) else partial(SyncError, str(crossed(circle))))
+                failures = self._failures(len(tasks))
+                self._lose(
+                    partial(processor_error, failures) if any(failures) else partial(SyncError, str(crossed(circle)))
+                )
             if not all(task.dead for task in tasks):
                 waiting = [pid for pid, task in enumerate(tasks) if not task.dead]
                 raise SyncError(f"processors {waiting[:10]} wait for others that will not come")
@@ -139,7 +141,7 @@ class Scheduler:
             one = awaited[one]
         return [(pid, self.where[pid]()) for pid in found[found.index(one) :]] if one in awaited else ()
 
-    def _told(self, p: int) -> Sequence[Failure | None]:
+    def _failures(self, p: int) -> Sequence[Failure | None]:
         """The failures that processors tell of, by pid."""
         found: list[Failure | None] = [None] * p
         for meeting in self.meetings:
