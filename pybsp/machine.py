@@ -420,7 +420,7 @@ class BSPMachine(MachinePart):
             soon += max(cold, at_first if first else 0.0)
         items = self.items_charged(h, messages, items, ways)
         if ways & BY_RECORD and not ways & SENDING:
-            # On a host no message goes, and to read records is computing. Between hosts they lie in heads, which go to
+            # On a host no message goes, and to read records is computing. Between hosts they come with what goes to
             # all in every exchange.
             return soon + (machine.elapsed(0.0, h) if self._has_many_hosts() else machine.l)
         return machine.elapsed(0.0, h, messages, M, items) + soon

@@ -97,6 +97,7 @@ class Shown:
         transport = engine.transport
         if not isinstance(transport, Showing) or not isinstance(engine.router, Direct) or engine.checked:
             return None
+        transport.pad.begin()
         return cls(engine, transport)
 
     def quiet(self) -> Arrival:

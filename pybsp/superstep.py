@@ -28,7 +28,7 @@ from .arrays import Array
 from .chunk import Counted, clock
 from .convert import few
 from .errors import BSPError, UsageError, describe, where
-from .failures import failure_of, label_of, note_label
+from .failures import Failure, failure_of, label_of, note_label
 from .gate import Gate
 from .global_arrays import GlobalArray
 from .layouts import Layout
@@ -1035,6 +1035,18 @@ class SuperstepEngine:
         account = self.account
         failure = failure_of(error, account.superstep, label_of(error, account.label))
         grace = None if account.virtual else seconds(GRACE)
+        crossing = self.root.account.stays is not None and not account.virtual
+        if crossing:
+            self.transport.watch_crossing(str)  # others wait elsewhere: they learn of this, not that waits cross
+        try:
+            return self._tell(error, failure, grace)
+        finally:
+            if crossing:
+                self.watch_crossing()  # where a part's failure is caught, the program goes on
+
+    def _tell(self, error: BaseException, failure: Failure, grace: float | None) -> Arrival | None:
+        """`report_failure`."""
+        account = self.account
         with suppress(BSPError):  # the others see this failure next
             self.complete(grace)
         if self.gate.failed is not None:
@@ -1043,8 +1055,6 @@ class SuperstepEngine:
             # It came while another was handled, perhaps while an exchange was left: on a full stack, or by a handler of
             # a signal; or on the way in or out of a part, which others are in. Nobody knows then where this one was.
             self.transport.revoke(error)
-        if account.stays is not None and not account.virtual:
-            self.transport.watch_crossing(str)  # others may wait in a part: they learn of this, not that waits cross
         return self.agreement.tell(failure, grace)
 
     @property

@@ -138,6 +138,9 @@ SMALL = """
             "Aggregated": {"show": 1, "enter": 1},
         }[medium]), counted
         assert not transport._flight.leaving  # it is another exchange's to see off
+        bsp.sync()
+        bsp.sync()
+        assert medium != "Aggregated" or transport._leaders._quiet  # nothing is shown any more
 
         # Beside them ride tickets, with more than a head has room for; mail waits for the program's sync.
         for size in (1, 100, 5000):
@@ -187,6 +190,36 @@ SMALL = """
 )
 def test_values_of_all_lengths_are_shown_or_sent_beside_what_is(program: Program, p: int, medium: str) -> None:
     assert ended_well(ranks(p, program(SMALL), **MEDIA[medium])).startswith(f"all agree: {NAMES[medium]}\n")
+
+
+# The calls of each run are numbered from 1: what was shown in the last one would be taken for a record of this one.
+AGAIN = """
+    import operator
+    import numpy as np, pybsp
+    from pybsp import collectives
+
+    def main(bsp, call, size):
+        p, pid = bsp.p, bsp.pid
+        mine = {"text": "." * (size if pid == 0 else 10), "pid": pid}
+        if call == "broadcast":
+            return collectives.broadcast(bsp, np.full(size, 7.0) if pid == 0 else None).tolist() == [7.0] * size
+        if call == "allgather":
+            return [one["pid"] for one in collectives.allgather(bsp, mine)] == list(range(p))
+        if call == "gather":
+            found = collectives.gather(bsp, mine, p - 1)
+            return found is None or [one["pid"] for one in found] == list(range(p))
+        return collectives.allreduce(bsp, mine, lambda a, b: a)["pid"] == 0
+
+    for call in ("broadcast", "allgather", "gather", "allreduce"):
+        for size in (1, 3000, 2, 1, 3000):
+            assert pybsp.run(main, call, size)
+"""
+
+
+@pytest.mark.fast("mixed")
+@pytest.mark.parametrize("medium", MEDIA)
+def test_nothing_of_the_last_run_is_taken_for_a_record_of_this_one(program: Program, medium: str) -> None:
+    ended_well(ranks(3, program(AGAIN), **MEDIA[medium]))
 
 
 # In turn one processor does something else than all others: each is told so, and the next run finds nothing of it.

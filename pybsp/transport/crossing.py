@@ -115,10 +115,6 @@ class Crossing:
         if found is None:
             return
         mine, awaited = found
-        # What others wait for here, maybe in another machine, is to learn of a failure. That they do so is found by the
-        # probes of this processor, which do not say so to anybody.
-        if not mine.where and waits[0].rank != mine.rank:
-            return
         last = waits[-1]
         same = mine.whose == last.whose and mine.number == last.number
         # Where both wait in the same exchange, the last one waits for those that this one waits for: the probe goes on.
@@ -128,6 +124,10 @@ class Crossing:
         # It has come back. The circle is closed if this processor still is in the wait that it asked about.
         if waits[0].rank == mine.rank:
             if not same and waits[0][:3] == mine[:3]:
+                if mine.where and not all(wait.where for wait in waits):
+                    # One of them tells of a failure, and finds the circle by a probe of its own: others are to learn of
+                    # that.
+                    return
                 raise crossed([(wait.rank, wait.where) for wait in waits])
         # Each passes a probe on once: it might enter a circle that its sender is not in, and never leave it. Those in
         # the circle find it by probes of their own.

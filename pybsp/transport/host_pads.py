@@ -47,6 +47,12 @@ class HostPad(Pad):
         self._size = max(size, self._size)
         return 0
 
+    def begin(self) -> None:
+        # On a board, and in heads, what a processor says instead of a record lies over its last one; in a row it does
+        # not.
+        for row in self.rows:
+            row[WORD : 2 * WORD] = bytes(WORD)
+
     def taken(self) -> int:
         """Bytes of a row that has this processor's record; the next one is asked for anew."""
         size, self._size = WORD + self._size, 0

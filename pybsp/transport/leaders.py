@@ -216,7 +216,7 @@ class Leaders:
             quiet = quiet and board.words.count(self._status) == len(kinds)
             late: list[tuple[int, memoryview]] = []
             if not quiet:
-                records.update((k, board.record(k)) for k, word in enumerate(board.words) if k and word & SHOWS)
+                records.update((k, board.record(k)) for k, word in enumerate(board.words) if word & SHOWS)
                 for k, at, size in board.manifests(outside=True):
                     if at == BY_MESSAGE:
                         texts[k] = place = memoryview(bytearray(size))
@@ -291,7 +291,7 @@ class Leaders:
             texts: what they have for other nodes, where they have anything.
             records: what they show, where they do.
         """
-        alike = not records and kinds.count(kinds[0]) == len(kinds)
+        alike = kinds.count(kinds[0]) == len(kinds)
         tables = {k: wire.chunk_table(text, len(self._groups)) for k, text in texts.items()}
         ahead = {k: wire.shown(record) for k, record in records.items()}
         marked = [kind | SHOWN if k in ahead else kind for k, kind in enumerate(kinds)] if ahead else kinds

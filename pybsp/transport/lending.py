@@ -191,7 +191,8 @@ class Borrowed:
         self._add(entry)
 
     def _add(self, entry: _Entry) -> None:
-        self.entries[id(entry)] = _entries[id(entry)] = entry
+        # The one that `words` looks in first: an exception may come in between.
+        _entries[id(entry)] = self.entries[id(entry)] = entry
         if entry.number > self._at:
             self._age(entry.number)
         # The sender counts the same exchanges, so the bit of this age means the same data to both.

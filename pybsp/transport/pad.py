@@ -38,6 +38,9 @@ class Pad:
         # On a board all others have entered the last exchange, so that none reads what lies in the area of the next.
         return self.number + 1 & 1
 
+    def begin(self) -> None:
+        """A run begins, which numbers its calls from 1: no record of an earlier one is to be taken for one of it."""
+
     def show(self, kind: int, log: Chunk | None = None, label: float = 0.0, counts: bytes = NO_COUNTS) -> bool:
         """An exchange in which each shows all others a record, which it has written to its area of this parity.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import time
@@ -441,6 +442,41 @@ def test_who_waits_in_a_kept_part_learns_of_a_failure_outside_of_it(spmd: Spmd) 
         kinds = [type(error) for error in errors]
         assert kinds == [ValueError] + [pybsp.ProcessorError] * (spmd.p - 1), errors
         assert all("boom" in str(error) for error in errors)
+
+
+@pytest.mark.whole
+def test_who_waits_in_the_whole_learns_of_a_failure_in_a_kept_part(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        kept = bsp.split(0)
+        if bsp.pid == 0:
+            with kept as part:
+                time.sleep(0.3)
+                raise ValueError(f"boom on {part.p}")
+        bsp.sync()
+
+    kinds = [type(error) for error in spmd.errors(main)]
+    assert kinds == [ValueError] + [pybsp.ProcessorError] * (spmd.p - 1)
+
+
+@pytest.mark.whole
+def test_waits_that_cross_are_found_after_failures_in_a_part_that_were_caught(spmd: Spmd) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor waits for nobody")
+
+    def main(bsp: pybsp.BSP) -> None:
+        kept = bsp.split(0)
+        with contextlib.suppress(ValueError), bsp.split(0) as part:
+            with part.split(0) as inner:
+                inner.sync()
+            raise ValueError("on all, and caught on all")
+        bsp.sync()
+        if bsp.pid == 0:
+            with kept as part:
+                part.sync()
+        bsp.sync()
+
+    errors = spmd.errors(main)
+    assert all("wait for each other in different machines" in str(error) for error in errors), errors
 
 
 def enters_parts_late(bsp: pybsp.BSP) -> None:
