@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pybsp.transport.host_pads import HeadPad
-from pybsp.transport.wire import HEAD, LONGEST_HEAD, WORD
+from pybsp.transport.neighbours import Neighbours
+from pybsp.transport.wire import BORROWS, HEAD, LONGEST_HEAD, SHOWS, SOMETHING, WORD, status
 
 from .launching import LIMIT, Program, ended_well, ranks, sessions_passed
 from .test_aggregated import pretending
@@ -55,6 +56,18 @@ def test_a_record_is_asked_for_anew_after_each_exchange_and_waits_for_none(heads
         pad.show(kind)
     assert shown == [("short", 0), ("short", 1), (f"long, {HEAD + 1}", 2), ("short", 3), ("short", 4)]
     assert heads.seen_off == []
+
+
+@pytest.mark.parametrize(("flags", "alike"), [(0, True), (BORROWS, True), (SOMETHING, False)])
+def test_records_of_a_node_are_copied_and_are_all_there_is_where_nobody_says_anything(flags: int, alike: bool) -> None:
+    words = [status(7, 3, SHOWS), status(7, 3, SHOWS | flags)]
+    board: Any = SimpleNamespace(words=words, record=lambda k: memoryview(b"record %d" % k))
+    pool: Any = SimpleNamespace(place=None)
+    rows = [memoryview(bytearray(LONGEST_HEAD)) for _ in range(3)]
+    neighbours = Neighbours(board, [0, 1, 2], 0, [0, 2], pool)  # processor 1 is on another node
+    assert neighbours.records(7, rows) == alike
+    assert not neighbours.records(6, rows)
+    assert [bytes(row[WORD : WORD + 8]) for row in rows] == [bytes(8), bytes(8), b"record 1"]
 
 
 # Values of all kinds and lengths, with and without something beside them; how many exchanges of which kind that takes.
