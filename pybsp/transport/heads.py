@@ -49,8 +49,8 @@ class Heads:
 
     Attributes:
         number: of the last exchange.
-        parts: by processor, where its head comes; this one's own has its record, and those that
-            come by a board have theirs (host_pads.py).
+        parts: by processor, where its head comes; that of this one, and of those that come by a board, has the record
+            alone (host_pads.py).
     """
 
     def __init__(self, flight: InFlight, ranks: Sequence[int], pid: int, context: int, peers: Sequence[int]) -> None:

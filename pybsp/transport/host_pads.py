@@ -48,8 +48,8 @@ class HostPad(Pad):
         return 0
 
     def begin(self) -> None:
-        # On a board, and in heads, what a processor says instead of a record lies over its last one; in a row it does
-        # not.
+        # On a board what a processor says instead of a record lies over its last one; in a row it need not: a manifest
+        # that is a message of its own leaves it there.
         for row in self.rows:
             row[WORD : 2 * WORD] = bytes(WORD)
 

@@ -90,7 +90,7 @@ class Neighbours:
             Whether all show one in an exchange of that kind, and say nothing else.
         """
         board, alike = self.board, True
-        for d, word, k in zip(self.near, board.words, range(len(self.near)), strict=True):
+        for k, (d, word) in enumerate(zip(self.near, board.words, strict=True)):
             alike &= word & FLAGS == kind | SHOWS
             if word & SHOWS and d != self._pid:
                 record = board.record(k)
