@@ -39,7 +39,7 @@ from .primitive import (
 )
 from .record_layouts import Array
 from .riding import starts
-from .small_climbs import PreparedClimb, climbs
+from .small_climbs import PreparedClimb, climbs, quick_climbs
 
 ALGORITHMS = ("trees", "blocks")
 
@@ -160,7 +160,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     return PreparedClimb(agreed, trees(bsp.p, degree, order).steps, _fold(bsp.p, order), words)
 
 
-@primitive(cost, plan, climbs("allreduce", _prepare), starts("allreduce", _prepare))
+@primitive(cost, plan, climbs("allreduce", _prepare), starts("allreduce", _prepare), quick=quick_climbs("allreduce"))
 def allreduce(
     bsp: BSP,
     value: Any,

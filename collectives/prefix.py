@@ -41,7 +41,7 @@ from .primitive import (
 )
 from .record_layouts import Array
 from .riding import starts
-from .small_climbs import PreparedClimb, climbs
+from .small_climbs import PreparedClimb, climbs, quick_climbs
 
 ALGORITHMS = ("trees", "2d")
 
@@ -169,7 +169,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     return PreparedClimb(agreed, prefix_trees.plan((bsp.p,), degree).steps, in_turn, words)
 
 
-@primitive(cost, plan, climbs("prefix", _prepare), starts("prefix", _prepare))
+@primitive(cost, plan, climbs("prefix", _prepare), starts("prefix", _prepare), quick=quick_climbs("prefix"))
 def prefix(
     bsp: BSP,
     value: Any,

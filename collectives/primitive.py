@@ -83,12 +83,17 @@ REMEMBERED = 256  # prepared calls of a processor
 FEW = 8  # functions of one code that they are of: those that are made for each call hold what their closures do
 
 
+# Makes the plain call, which looks for a prepared call in the fewest steps, of what is called where it finds none.
+Quick = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
 def primitive(
     cost: Callable[CostArguments, Cost],
     plan: Callable[PlanArguments, Plan],
     small: Callable[..., Any] | None = None,
     riding: Callable[..., Ride[Any] | None] | None = None,
     pipes: Callable[..., bool] | None = None,
+    quick: Quick | None = None,
 ) -> Callable[
     [Callable[Concatenate[BSP, Arguments], Supersteps[Result]]],
     Primitive[Arguments, Result, CostArguments, PlanArguments],
@@ -100,6 +105,7 @@ def primitive(
         riding: that of started ones, and of plain ones elsewhere (riding.py); or None.
         pipes: whether small also takes an array that has no room in a record, as it goes through a pipe: asked where it
             is sent, of all arguments; None: never.
+        quick: see `Quick`; None: there is none.
     """
 
     def carry(
@@ -164,12 +170,13 @@ def primitive(
             return plan(*given.args, **given.kwargs)
 
         result = steps.__annotations__["return"].removeprefix("Supersteps[").removesuffix("]")
-        _as_if(collective, steps, result)
+        entry = collective if quick is None else wraps(steps)(quick(collective))
+        _as_if(entry, steps, result)
         _as_if(start, steps, f"Ride[{result}]")
         start.__name__, start.__qualname__, start.__module__ = "start", f"{name}.start", steps.__module__
         start.__doc__ = _START.format(name=name)
-        vars(collective).update(cost=cost_of, plan=plan_of, start=start, steps=steps)
-        return cast("Primitive[Arguments, Result, CostArguments, PlanArguments]", collective)
+        vars(entry).update(cost=cost_of, plan=plan_of, start=start, steps=steps)
+        return cast("Primitive[Arguments, Result, CostArguments, PlanArguments]", entry)
 
     return carry
 

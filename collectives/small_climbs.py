@@ -34,6 +34,7 @@ from .primitive import (
     Fold,
     Operator,
     Order,
+    Quick,
     alone,
     applied,
     checked_out,
@@ -376,24 +377,43 @@ def climbs(name: str, prepare: Prepare) -> Callable[..., Any]:
         *,
         out: Array | None = None,
     ) -> Any:
-        if algorithm is not None:
-            return NOT_SMALL
-        if degree is None and out is None:
-            # As `climb` finds it, in fewer steps: most calls are these.
-            kind, found = type(value), None
-            try:
-                if kind in NUMBERS:
-                    found = bsp.prepared.get((name, op, order, None, 0))
-                elif kind is np.ndarray:
-                    found = bsp.prepared.get((name, op, order, None, 0, value.dtype, value.shape))
-            except TypeError:  # an op, or a wrong argument, that cannot be hashed
-                return NOT_SMALL
-            if found is not None and found is not NOT_SMALL:
-                result = found(value)
-                return result.copy() if result is value and kind is np.ndarray else result
-        return climb(bsp, name, value, op, order, degree, prepare, out=out)
+        return NOT_SMALL if algorithm is not None else climb(bsp, name, value, op, order, degree, prepare, out=out)
 
     return small
+
+
+def quick_climbs(name: str) -> Quick:
+    """The plain call of allreduce or prefix, for `primitive`: it finds what `climb` has prepared, as most calls do."""
+
+    def quick(otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        def at_once(
+            bsp: BSP,
+            value: Any,
+            op: Operator,
+            degree: int | None = None,
+            order: Order = "any",
+            algorithm: str | None = None,
+            *,
+            out: Array | None = None,
+        ) -> Any:
+            if degree is None and out is None and algorithm is None:
+                kind, found = type(value), None
+                try:
+                    if kind in NUMBERS:
+                        found = bsp.prepared.get((name, op, order))
+                    elif kind is np.ndarray:
+                        found = bsp.prepared.get((name, op, order, value.dtype, value.shape))
+                except (AttributeError, TypeError):
+                    pass  # bsp is no processor, or an op or a wrong argument cannot be hashed: see there
+                if found is not None and found is not NOT_SMALL:
+                    result = found(value)
+                    if result is not NOT_SMALL:
+                        return result.copy() if result is value and kind is np.ndarray else result
+            return otherwise(bsp, value, op, degree, order, algorithm, out=out)
+
+        return at_once
+
+    return quick
 
 
 def climb(
@@ -419,12 +439,13 @@ def climb(
     if shown is None or (degree is not None and type(degree) is not int):
         return NOT_SMALL
     kind = type(value)
+    others = () if degree is None and not root else (degree, root)  # most often none: see `at_once`
     if kind is np.ndarray:
-        key: Any = (name, op, order, degree, root, value.dtype, value.shape)
+        key: Any = (name, op, order, value.dtype, value.shape, *others)
     elif kind in NUMBERS or is_number(value):
-        key = (name, op, order, degree, root)
+        key = (name, op, order, *others)
     else:
-        key = (name, op, order, degree, root, descriptor(value).kind)
+        key = (name, op, order, descriptor(value).kind, *others)
     try:
         found = bsp.prepared.get(key)
     except TypeError:  # an op, or a wrong argument, that cannot be hashed
