@@ -38,7 +38,7 @@ from .primitive import (
     taken,
 )
 from .record_layouts import Array
-from .riding import starts
+from .riding import quick_starts, starts
 from .small_climbs import PreparedClimb, climbs, quick_climbs
 
 ALGORITHMS = ("trees", "blocks")
@@ -160,7 +160,14 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     return PreparedClimb(agreed, trees(bsp.p, degree, order).steps, _fold(bsp.p, order), words)
 
 
-@primitive(cost, plan, climbs("allreduce", _prepare), starts("allreduce", _prepare), quick=quick_climbs("allreduce"))
+@primitive(
+    cost,
+    plan,
+    climbs("allreduce", _prepare),
+    starts("allreduce", _prepare),
+    quick=quick_climbs("allreduce"),
+    quick_start=quick_starts("allreduce"),
+)
 def allreduce(
     bsp: BSP,
     value: Any,

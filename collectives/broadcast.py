@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..errors import UsageError
-from ..rides import Ride, Supersteps
+from ..rides import Ride, Start, Supersteps
 from ..short_records import NUMBERS
 from . import broadcast_groups, dissemination, tree
 from .algorithms import named
@@ -192,12 +193,6 @@ def _riding(
 ) -> Ride[Any] | None:
     if out is not None or algorithm is not None:
         return None
-    if type(like) in NUMBERS and degree is None and type(root) is int and (type(value) in NUMBERS or bsp.pid != root):
-        # As `spread_riding` finds it, in fewer steps: most calls are these.
-        rider = bsp.prepared.get(("start", "broadcast", root, None))
-        if rider is not None:
-            begun: Ride[Any] = rider(value, None)
-            return begun
     root, degree = of_python(root), of_python(degree)
     if type(root) is not int or not 0 <= root < bsp.p or (degree is not None and type(degree) is not int):
         return None
@@ -212,7 +207,32 @@ def _riding(
     return spread_riding(bsp, "broadcast", value, root, agreed, like, words)
 
 
-@primitive(cost, plan, _small, _riding, _pipes)
+def _quick_start(otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """`start`, for `primitive`: of numbers it finds what is prepared, as most calls do."""
+
+    def at_once(
+        bsp: BSP,
+        value: Any,
+        root: int = 0,
+        degree: int | None = None,
+        algorithm: str | None = None,
+        like: Any = None,
+        *,
+        out: Array | None = None,
+    ) -> Any:
+        if type(like) in NUMBERS and type(root) is int and degree is None and out is None and algorithm is None:
+            try:
+                rider: Start | None = bsp.prepared.get(("start", "broadcast", root, None))
+            except AttributeError:  # bsp is no processor: see there
+                rider = None
+            if rider is not None and (type(value) in NUMBERS or bsp.pid != root):
+                return rider(value, None)
+        return otherwise(bsp, value, root, degree, algorithm, like, out=out)
+
+    return at_once
+
+
+@primitive(cost, plan, _small, _riding, _pipes, quick_start=_quick_start)
 def broadcast(
     bsp: BSP,
     value: Any,

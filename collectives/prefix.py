@@ -40,7 +40,7 @@ from .primitive import (
     taken,
 )
 from .record_layouts import Array
-from .riding import starts
+from .riding import quick_starts, starts
 from .small_climbs import PreparedClimb, climbs, quick_climbs
 
 ALGORITHMS = ("trees", "2d")
@@ -169,7 +169,14 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     return PreparedClimb(agreed, prefix_trees.plan((bsp.p,), degree).steps, in_turn, words)
 
 
-@primitive(cost, plan, climbs("prefix", _prepare), starts("prefix", _prepare), quick=quick_climbs("prefix"))
+@primitive(
+    cost,
+    plan,
+    climbs("prefix", _prepare),
+    starts("prefix", _prepare),
+    quick=quick_climbs("prefix"),
+    quick_start=quick_starts("prefix"),
+)
 def prefix(
     bsp: BSP,
     value: Any,

@@ -83,7 +83,7 @@ REMEMBERED = 256  # prepared calls of a processor
 FEW = 8  # functions of one code that they are of: those that are made for each call hold what their closures do
 
 
-# Makes the plain call, which looks for a prepared call in the fewest steps, of what is called where it finds none.
+# Makes a call that looks for what is prepared, in the fewest steps, of what is called where it finds nothing.
 Quick = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -94,6 +94,7 @@ def primitive(
     riding: Callable[..., Ride[Any] | None] | None = None,
     pipes: Callable[..., bool] | None = None,
     quick: Quick | None = None,
+    quick_start: Quick | None = None,
 ) -> Callable[
     [Callable[Concatenate[BSP, Arguments], Supersteps[Result]]],
     Primitive[Arguments, Result, CostArguments, PlanArguments],
@@ -105,7 +106,7 @@ def primitive(
         riding: that of started ones, and of plain ones elsewhere (riding.py); or None.
         pipes: whether small also takes an array that has no room in a record, as it goes through a pipe: asked where it
             is sent, of all arguments; None: never.
-        quick: see `Quick`; None: there is none.
+        quick, quick_start: for plain calls, and started ones; None: there is none.
     """
 
     def carry(
@@ -171,11 +172,12 @@ def primitive(
 
         result = steps.__annotations__["return"].removeprefix("Supersteps[").removesuffix("]")
         entry = collective if quick is None else wraps(steps)(quick(collective))
+        begin: Any = start if quick_start is None else quick_start(start)
         _as_if(entry, steps, result)
-        _as_if(start, steps, f"Ride[{result}]")
-        start.__name__, start.__qualname__, start.__module__ = "start", f"{name}.start", steps.__module__
-        start.__doc__ = _START.format(name=name)
-        vars(entry).update(cost=cost_of, plan=plan_of, start=start, steps=steps)
+        _as_if(begin, steps, f"Ride[{result}]")
+        begin.__name__, begin.__qualname__, begin.__module__ = "start", f"{name}.start", steps.__module__
+        begin.__doc__ = _START.format(name=name)
+        vars(entry).update(cost=cost_of, plan=plan_of, start=begin, steps=steps)
         return cast("Primitive[Arguments, Result, CostArguments, PlanArguments]", entry)
 
     return carry

@@ -22,6 +22,7 @@ from .primitive import (
     PLAIN_NUMBERS,
     Operator,
     Order,
+    Quick,
     alone,
     applied,
     checked_out,
@@ -52,19 +53,37 @@ def starts(name: str, prepare: Prepare) -> Callable[..., Ride[Any] | None]:
         *,
         out: Array | None = None,
     ) -> Ride[Any] | None:
-        if algorithm is not None:
-            return None
-        if type(value) in NUMBERS and degree is None and out is None:
-            # As `start` finds it, in fewer steps: most calls are these.
-            try:
-                rider: Start | None = bsp.prepared.get((op, prepare, order))
-            except TypeError:  # an op, or a wrong argument, that cannot be hashed
-                return None
-            if rider is not None:
-                return rider(value, None)
-        return start(bsp, name, value, op, order, degree, prepare, out=out)
+        return None if algorithm is not None else start(bsp, name, value, op, order, degree, prepare, out=out)
 
     return riding
+
+
+def quick_starts(name: str) -> Quick:
+    """`start` of allreduce or prefix, for `primitive`: of numbers it finds what is prepared, as most calls do."""
+
+    def quick(otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        def at_once(
+            bsp: BSP,
+            value: Any,
+            op: Operator,
+            degree: int | None = None,
+            order: Order = "any",
+            algorithm: str | None = None,
+            *,
+            out: Array | None = None,
+        ) -> Any:
+            if type(value) in NUMBERS and degree is None and out is None and algorithm is None:
+                try:
+                    rider: Start | None = bsp.prepared.get(("start", name, op, order))
+                except (AttributeError, TypeError):  # bsp is no processor, or an argument cannot be hashed: see there
+                    rider = None
+                if rider is not None:
+                    return rider(value, None)
+            return otherwise(bsp, value, op, degree, order, algorithm, out=out)
+
+        return at_once
+
+    return quick
 
 
 def start(
@@ -105,7 +124,7 @@ def start(
         small = call is not None and keeps_form(op, value, call)
         rider = remember(bsp, key, climber(bsp, name, op, call, value, root) if call and small else NOT_SMALL)
         if rider is not NOT_SMALL and len(key) == 6 and degree is None and root < 0:
-            remember(bsp, (op, prepare, order), rider)
+            remember(bsp, ("start", name, op, order), rider)  # see `quick_starts`
     if rider is NOT_SMALL:
         return None
     if out is not None:
@@ -179,7 +198,10 @@ def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, r
 
     def finish_two(value: Any, sign: int) -> Any:
         # `finish` where there is one other, and most often two floats, or two of numpy's.
-        other = take_from(sign, source, name)
+        try:
+            other = notes.came[source].pop(sign)
+        except KeyError:
+            other = take_from(sign, source, name)  # says what is wrong
         if quick is not None and type(value) in FLOAT_TYPES:
             mine, others = float(value), other[0] if type(other) is tuple else other
             total = (quick(others, mine) if place else quick(mine, others)) if type(others) is float else math.nan

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .participant import Texts
 from .transport import NOTES, Parcel, Section, new_tuple
-from .transport.wire import noted_text
+from .transport.wire import marshalled, noted_text
 from .ways import BY_NOTE
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Noted = dict[int, Any]  # notes by signature
 # What goes out: to whom, the signature, a value, what makes a note of that if it is no float, and its words.
 Sent = tuple[Sequence[int], int, Any, Callable[[Any], Any], int]
+Going = tuple[Sequence[int], Noted, int]  # to whom, the notes, and their words
 
 
 class Notes:
@@ -88,33 +89,50 @@ class Notes:
         """Whether any go out with this superstep."""
         return bool(self.sent)
 
-    def _going(self) -> tuple[dict[int, Noted], dict[int, int]]:
-        """By destination, what goes out, and its words."""
+    def _going(self) -> list[Going]:
+        """What goes out: to whom, and its words."""
+        if not self.sent:
+            return []
+        together: Noted = {}
+        total, first, alike = 0, self.sent[0][0], True
+        for dests, signature, value, note_of, words in self.sent:
+            together[signature] = value if type(value) is float else note_of(value)
+            total += words
+            alike = alike and dests == first
+        if alike:  # as most often
+            return [(first, together, total)]
         going: dict[int, Noted] = {}
         counts: dict[int, int] = {}
-        for dests, signature, value, note_of, words in self.sent:
-            note = value if type(value) is float else note_of(value)
+        for dests, signature, _, _, words in self.sent:
             for dest in dests:
                 if dest in going:
-                    going[dest][signature] = note
+                    going[dest][signature] = together[signature]
                     counts[dest] += words
                 else:
-                    going[dest], counts[dest] = {signature: note}, words
-        return going, counts
+                    going[dest], counts[dest] = {signature: together[signature]}, words
+        return [((dest,), notes, counts[dest]) for dest, notes in going.items()]
 
     def pack(self, parcels: dict[int, Parcel]) -> None:
         """Put what goes out into the parcels, and start afresh."""
-        going, words = self._going()
-        for dest, notes in going.items():
-            parcels.setdefault(dest, {})[NOTES] = new_tuple(Section, (notes, words[dest], len(notes), None))
+        for dests, notes, words in self._going():
+            for dest in dests:
+                # Copied for each: virtual processors get it as it is, and who takes a note takes it out.
+                parcels.setdefault(dest, {})[NOTES] = new_tuple(Section, (dict(notes), words, len(notes), None))
         self.sent = []
 
     def lay(self, texts: Texts) -> int:
         """`pack`, beside the plain sections that are there, and stay as it is until `Rides.laid`; returns the way."""
-        going, words = self._going()
-        for dest, notes in going.items():
-            texts[dest] = noted_text(notes, words[dest], texts.get(dest))
-        return BY_NOTE if going else 0
+        for dests, notes, words in self._going():
+            written, alone = marshalled(notes), None
+            for dest in dests:
+                plain = texts.get(dest)
+                if plain is not None:
+                    texts[dest] = noted_text(written, len(notes), words, plain)
+                    continue
+                if alone is None:  # one for all to whom nothing else goes: the board writes it once
+                    alone = noted_text(written, len(notes), words, None)
+                texts[dest] = alone
+        return BY_NOTE if self.sent else 0
 
     def all_taken(self) -> None:
         """Everything has gone on: refuse what nobody here took.

@@ -343,6 +343,8 @@ class SuperstepEngine:
                             got = self.accesses.write_plain(found) or self._deliver_plain(found, _NOTHING_OWN)
                             if got is not None:
                                 log.note_own(0.0, log.entered, self.patterns.since() or clock(), sent, got)
+                                if self._noted:
+                                    self._go_on()  # nothing rides here: it says so
                                 return
                         exchanged = sent, arrival_of(found)
                 if exchanged is not None:
@@ -910,24 +912,27 @@ class SuperstepEngine:
         """The same of plain sections, as `Near.exchange_mail` brings them, and what is for this processor itself.
 
         Returns:
-            None where there are notes, or several patterns; nothing was done then.
+            What that counts; None where there are several patterns: nothing was done then, beside taking the notes.
         """
-        found = sections_by_stream(came)
-        if found is None:
-            return None
+        found = sections_by_stream(came, self._noted)
         for stream, section in own.items():
             sections = found.setdefault(stream, [])
             sections.append((self.pid, section))
             sections.sort(key=source_of)
-        if len(found) == 1:
+        if len(found) == 1:  # as most often
             ((stream, sections),) = found.items()
-            return None if PUTS < stream < JOINED else self._deliver_stream(stream, sections, None)
-        if sum([stream < 0 for stream in found]) > 1 or any(PUTS < stream < JOINED for stream in found):
+            if PUTS < stream < JOINED:
+                return None
+            words, messages, items, _ = self._deliver_stream(stream, sections, None)
+        elif sum([stream < 0 for stream in found]) > 1 or any(PUTS < stream < JOINED for stream in found):
             return None
-        words = messages = items = 0
-        for stream in sorted(found, key=_turn):
-            of_stream = self._deliver_stream(stream, found[stream], None)
-            words, messages, items = words + of_stream[0], messages + of_stream[1], items + of_stream[2]
+        else:
+            words = messages = items = 0
+            for stream in sorted(found, key=_turn):
+                of_stream = self._deliver_stream(stream, found[stream], None)
+                words, messages, items = words + of_stream[0], messages + of_stream[1], items + of_stream[2]
+        if self._noted:  # they count too
+            words, messages = sum([one[1] for _, one in came]), sum([one[2] for _, one in came])
         return words, messages, items, 0
 
     def _deliver_stream(self, stream: int, sections: list[tuple[int, Section]], joined: Bytes | None) -> Counted:

@@ -103,7 +103,7 @@ def test_sections_of_several_streams_for_one_processor_are_one_text(noted: bool)
         wire.lay_beside(texts, more)
     assert (texts[2], texts[3]) == (queue, puts)
     assert wire.records_of(bytes(mail)) == [(1, 2, 3)]  # as it was: what is laid stays until it goes out
-    text = bytes(wire.noted_text({5: 1.5}, 1, texts[1]) if noted else texts[1])
+    text = bytes(wire.noted_text(wire.marshalled({5: 1.5}), 1, 1, texts[1]) if noted else texts[1])
     assert np.frombuffer(text, np.int64, 2, wire.WORD).tolist() == [2 + 5 + 7 + noted, 1 + 1 + 1 + noted]
     found = wire.plain_sections(text)
     assert list(found) == [MAIL, JOINED + 1, PUTS, READS, *[NOTES] * noted]
@@ -153,7 +153,7 @@ def test_a_plain_section_is_read_as_it_was(descriptors: Any) -> None:
 def test_notes_beside_a_plain_section_are_read_as_they_were(notes: Any, beside: bool) -> None:
     content = [np.arange(5, dtype=np.uint8), np.arange(3, dtype=np.uint8)]
     behind = wire.plain_text(9, None, 3, 1, 2, content) if beside else None
-    text = bytes(wire.noted_text(notes, 4, behind))
+    text = bytes(wire.noted_text(wire.marshalled(notes), len(notes), 4, behind))
     assert wire.packed_section(text)[1:3] == ((7, len(notes) + 1) if beside else (4, len(notes)))
     queue = [(9, (None, 3, 2))] if beside else []
     expected = [*queue, (NOTES, (notes, 4, len(notes)))]

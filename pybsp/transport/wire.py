@@ -298,21 +298,28 @@ def parcels_of(sections: Iterable[tuple[int, Section]], noted: dict[int, Any] | 
     return arrived
 
 
-def sections_by_stream(sections: Iterable[tuple[int, Section]]) -> dict[int, list[tuple[int, Section]]] | None:
+def sections_by_stream(
+    sections: Iterable[tuple[int, Section]], noted: dict[int, Any]
+) -> dict[int, list[tuple[int, Section]]]:
     """By stream, the sections by source of packed mail and plain sections, as the compiled core gathers them.
 
-    Returns:
-        None where there are notes.
+    Args:
+        noted: gets the notes beside them, by source.
     """
     found: dict[int, list[tuple[int, Section]]] = {}
     for k, gathered in sections:
-        text = gathered[0]
+        text, at = gathered[0], 0
         if text[0] == NOTED:
-            return None
-        if text[0] == SEVERAL:
-            each = [plain_section(one) for one in _several(text, SEVERAL_HEADER)]
+            noted[k], at = notes_of(text)
+            if at == len(text):
+                continue
+        begins = text[at]
+        if begins == SEVERAL:
+            each: Iterable[tuple[int, Section]] = map(plain_section, _several(text, at + SEVERAL_HEADER))
+        elif begins == PACKED and not at:
+            each = ((MAIL, gathered),)
         else:
-            each = [plain_section(text) if text[0] == PLAIN else (MAIL, gathered)]
+            each = (plain_section(text, at),)
         for stream, section in each:
             if stream in found:
                 found[stream].append((k, section))
@@ -528,14 +535,18 @@ def plain_section(text: bytes, at: int = 0) -> tuple[int, Section]:
     return stream, new_tuple(Section, (descriptors, words, items, data))
 
 
-def noted_text(notes: Any, words: int, plain: bytearray | None) -> bytearray:
-    """A section of notes, which count so many words, and perhaps a plain one, or packed mail, behind it."""
-    written, messages = marshal.dumps(notes, MARSHAL), len(notes)
+def marshalled(notes: Any) -> bytes:
+    """The content of a section of notes."""
+    return marshal.dumps(notes, MARSHAL)
+
+
+def noted_text(written: bytes, count: int, words: int, plain: bytearray | None) -> bytearray:
+    """A section of so many notes, which count so many words, and perhaps a plain one, or packed mail, behind it."""
     size = len(written)
     if plain is None:
-        return bytearray().join((_totals.pack(NOTED | size << 8, words, messages), written))
+        return bytearray().join((_totals.pack(NOTED | size << 8, words, count), written))
     _, more_words, more_messages = _totals.unpack_from(plain)
-    head = _totals.pack(NOTED | size << 8, words + more_words, messages + more_messages)
+    head = _totals.pack(NOTED | size << 8, words + more_words, count + more_messages)
     return bytearray().join((head, written, _PADDING[size % WORD], plain))
 
 
