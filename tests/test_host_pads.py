@@ -47,14 +47,13 @@ def test_a_head_is_as_long_as_the_largest_record_that_was_asked_for(heads: Any, 
 
 
 def test_a_record_is_asked_for_anew_after_each_exchange_and_waits_for_none(heads: Any, pad: HeadPad) -> None:
-    shown: list[tuple[str, int]] = []
-    heads.show = lambda kind, _: shown.append(("short", kind))
-    heads.show_long = lambda kind, size, _: shown.append((f"long, {size}", kind))
+    shown: list[tuple[int, int]] = []
+    heads.show = lambda kind, size, _: shown.append((kind, size - WORD))
     for kind, sizes in enumerate([(16, 16), (HEAD - WORD,), (HEAD - WORD + 1, 16), (16,), ()]):
         for size in sizes:
             pad.parity(size)
         pad.show(kind)
-    assert shown == [("short", 0), ("short", 1), (f"long, {HEAD + 1}", 2), ("short", 3), ("short", 4)]
+    assert shown == [(0, 16), (1, HEAD - WORD), (2, HEAD - WORD + 1), (3, 16), (4, 0)]
     assert heads.seen_off == []
 
 
@@ -80,8 +79,8 @@ SMALL = """
     from pybsp.transport.leaders import Leaders
 
     counted = Counter()
-    # Of heads, and of leaders, how many exchanges begin so; the last of these begins what the one before it does.
-    for of, names in (Heads, "meet show show_to show_long send send_showing"), (Leaders, "meet show enter"):
+    # Of heads, and of leaders, how many exchanges begin so; the last of these begins what another one does.
+    for of, names in (Heads, "meet show send send_showing"), (Leaders, "meet show enter"):
         for name in names.split():
             def noting(*arguments, name=name, method=getattr(of, name)):
                 counted[name] += 1
@@ -142,14 +141,11 @@ SMALL = """
         collectives.broadcast(bsp, 1.5)
         transport = bsp._superstep.transport
         medium = type(transport).__name__
-        short = {"ByMessages": {"show": 2}, "Mixed": {"show_to": 2}, "Aggregated": {"show": 2, "enter": 2}}[medium]
+        short = {"show": 2, "enter": 2} if medium == "Aggregated" else {"show": 2}
         assert counted == short, counted
         collectives.allreduce(bsp, np.ones(50), np.add)
-        assert counted == Counter(short) + Counter({
-            "ByMessages": {"show_long": 1, "send_showing": 1},
-            "Mixed": {"show_to": 1, "send_showing": 1},
-            "Aggregated": {"show": 1, "enter": 1},
-        }[medium]), counted
+        begins = "enter" if medium == "Aggregated" else "send_showing"
+        assert counted == Counter(short) + Counter({"show": 1, begins: 1}), counted
         assert not transport._flight.leaving  # it is another exchange's to see off
         bsp.sync()
         bsp.sync()

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from .flight import InFlight
     from .waiting import Waiter
 
+Here = Callable[[object], bool]  # asked with whatever a waiter hands it
+
 
 class Heads:
     """The heads of one transport, as one processor sees them. `open` makes the requests.
@@ -115,37 +117,21 @@ class Heads:
         self.let_go(waiter)
         return self._words_in[::STRIDE].tolist().count(word) == len(self._ranks)
 
-    def show(self, kind: int, waiter: Waiter) -> bool:
-        """An exchange in which each shows all others a record (host_pads.py); whether all did, and said no more."""
-        self._start_showing(kind, waiter)
-        if not self._testall(self.receiving):
-            waiter.until(self._testall, self.receiving)
-        self.let_go(waiter)
-        return self._alike()
-
-    def show_long(self, kind: int, size: int, waiter: Waiter) -> bool:
-        """`show` of a record in a head of so many bytes, more than HEAD."""
-        self._flight.posted = 0
-        self.send_showing(kind, size, [b""] * len(self.peers), False, waiter)
-        if not self.here():
-            waiter.until(self._testall, self.receiving)
-        self._flight.let_go(waiter)
-        return self._alike()
-
-    def show_to(self, kind: int, size: int, waiter: Waiter, here: Callable[[object], bool]) -> bool:
-        """`show`, or `show_long`, where other processors than the peers are met elsewhere.
+    def show(self, kind: int, size: int, waiter: Waiter, here: Here | None = None) -> bool:
+        """An exchange in which each shows all others a record (host_pads.py); whether all did, and said no more.
 
         Args:
-            size: of the head.
-            here: whether all have come, there and here.
+            size: of this processor's head.
+            here: whether all others have come, where some are met elsewhere; None: all are peers.
         """
         if size <= HEAD:
             self._start_showing(kind, waiter)
         else:
             self._flight.posted = 0
             self.send_showing(kind, size, [b""] * len(self.peers), False, waiter)
-        if not here(None):
-            waiter.until(here, None)
+        arrived, asked = (self._testall, self.receiving) if here is None else (here, None)
+        if not arrived(asked):
+            waiter.until(arrived, asked)
         self.let_go(waiter)
         if self._flight.leaving:
             self._flight.let_go(waiter)

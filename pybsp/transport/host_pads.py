@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .pad import Pad
-from .wire import HEAD, LONGEST_HEAD, WORD
+from .wire import LONGEST_HEAD, WORD
 
 if TYPE_CHECKING:
     from .heads import Heads
@@ -76,10 +76,7 @@ class HeadPad(HostPad):
         return self._heads.number
 
     def _show(self, kind: int) -> bool:
-        size = self.taken()
-        if size <= HEAD:
-            return self._heads.show(kind, self._waiter)
-        return self._heads.show_long(kind, size, self._waiter)
+        return self._heads.show(kind, self.taken(), self._waiter)
 
 
 class MixedPad(HeadPad):
@@ -88,7 +85,7 @@ class MixedPad(HeadPad):
     Args:
         heads: for processors of other nodes.
         neighbours: those of this node.
-        here: whether all others have come.
+        here: whether all others have come, there and here.
     """
 
     def __init__(
@@ -100,7 +97,7 @@ class MixedPad(HeadPad):
     def _show(self, kind: int) -> bool:
         neighbours, size = self._neighbours, self.taken()
         neighbours.board.enter_with(self.record(size), kind, [], [])
-        far = self._heads.show_to(kind, size, self._waiter, self._here)
+        far = self._heads.show(kind, size, self._waiter, self._here)
         neighbours.board.finish()
         return neighbours.records(kind, self.rows) and far
 
