@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .flight import InFlight
     from .waiting import Waiter
 
-Here = Callable[[object], bool]  # asked with whatever a waiter hands it
+Here = Callable[[Any], bool]  # of what a waiter hands it
 
 
 class Heads:
@@ -129,9 +129,9 @@ class Heads:
         else:
             self._flight.posted = 0
             self.send_showing(kind, size, [b""] * len(self.peers), False, waiter)
-        arrived, asked = (self._testall, self.receiving) if here is None else (here, None)
-        if not arrived(asked):
-            waiter.until(arrived, asked)
+        arrived: Here = self._testall if here is None else here
+        if not arrived(self.receiving):
+            waiter.until(arrived, self.receiving)
         self.let_go(waiter)
         if self._flight.leaving:
             self._flight.let_go(waiter)
