@@ -213,6 +213,7 @@ class BSPMachine(MachinePart):
     )
 
     def __post_init__(self) -> None:
+        self._of_python()
         self._check({"g": False, "l": False, "r": True, "o_msg": False, "o_item": False})
         self._check_errors()
         self._check_forms()
@@ -580,6 +581,7 @@ class EBSPMachine(MachinePart):
     )
 
     def __post_init__(self) -> None:
+        self._of_python()
         self._check({"g1": False, "g2": False, "s": False, "r": True, "o_msg": False, "o_item": False})
         self._check_errors()
         if not isinstance(self.network, str) or self.network not in ("", "linear array", "mesh"):
@@ -736,14 +738,14 @@ class LogPMachine(MachinePart):
     )
 
     def __post_init__(self) -> None:
+        self._of_python()
         for name, least in (("p", 1), ("L", 1), ("o", 0), ("G", 1)):
             value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+            if type(value) is not int or value < least:
                 unit = "" if name == "p" else " of steps"
                 raise UsageError(f"LogPMachine: {name} must be a whole number{unit}, at least {least}, got {value!r}")
             if name != "p" and value > LARGEST:  # in seconds, as a file has it, it would be no whole number of steps
                 raise UsageError(f"LogPMachine: {name} must be at most 2^53 steps, got {value!r}; take a longer step")
-            object.__setattr__(self, name, int(value))
         if not is_finite(self.step) or self.step < _LEAST_STEP:
             raise UsageError(
                 f"LogPMachine: step must be finite and at least {_LEAST_STEP} (seconds), got {self.step!r}"

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from .decoding import Decoder, decode, fields, harmless, read_json, shown, versioned
 from .errors import UsageError
 from .files import path_of, replacing
@@ -94,6 +96,12 @@ class MachinePart:
         found: dict[str, Any] = decode({cls._PART: part}, f"machine file {path}", form)[cls._PART]
         return found
 
+    def _of_python(self) -> None:
+        """Let numpy's numbers be Python's, which a file can hold: fits make them."""
+        for one in dataclasses.fields(self):  # type: ignore[arg-type]  # those of the subclass, a dataclass
+            given = getattr(self, one.name)
+            object.__setattr__(self, one.name, python_numbers(given))
+
     def _check(self, signs: dict[str, bool]) -> None:
         """Refuse parameters that are no finite numbers, negative, or 0 where they must not be."""
         name = type(self).__name__
@@ -119,6 +127,19 @@ class MachinePart:
                 raise UsageError(
                     f"{type(self).__name__}: {parameter} must be a relative error of at least 0 or None, got {value!r}"
                 )
+
+
+def python_numbers(value: Any) -> Any:
+    """The same with Python's numbers in place of numpy's, in rows and tables too."""
+    if isinstance(value, (np.integer, np.floating)):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if type(value) in (list, tuple):
+        return type(value)(map(python_numbers, value))
+    if type(value) is dict:
+        return {key: python_numbers(one) for key, one in value.items()}
+    return value
 
 
 def is_finite(value: Any) -> bool:

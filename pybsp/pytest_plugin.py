@@ -224,8 +224,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             f"bsp(p=[1, 2, 4], timeout=10), got bsp({', '.join(written)})"
         )
     given = mark.args[0] if mark.args else mark.kwargs["p"]
-    numbers = list(given) if isinstance(given, Iterable) else [given]
-    if not numbers or not all(type(p) is int and p >= 1 for p in numbers):
+    from .convert import whole
+
+    each = list(given) if isinstance(given, Iterable) else [given]
+    numbers = [p for p in map(whole, each) if p is not None and p >= 1]
+    if not each or len(numbers) < len(each):
         raise pytest.Collector.CollectError(
             f"{name}: mark bsp: argument p: expected numbers of processors, from 1, got {given!r}"
         )

@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from .account import VirtualAccount
 from .bsp import BSP
 from .checkpoints import asked as checkpoints
 from .checkpoints.due import Every
-from .convert import check_program
+from .convert import check_program, whole
 from .errors import ProcessorError, SyncError, UsageError, where
 from .failures import exited_alone, failure_of, from_the_program, is_lone_exit, killed, note_place, outcome
 from .files import require_place
@@ -145,7 +145,7 @@ def set_options(new: SimulateOptions | None) -> None:
 def simulate(
     main: Callable[..., Any],
     *args: Any,
-    p: int | None = None,
+    p: SupportsIndex | None = None,
     machine: BSPMachine | EBSPMachine | None = None,
     router: Routing = "direct",
     measure: bool = False,
@@ -205,10 +205,12 @@ def simulate(
                 + (f", got {', '.join(others)}, which is for the program; write p=4" if others else "")
             )
         p = machine.p
-    if type(p) is not int or not 1 <= p <= MOST_PROCESSORS:
+    number = whole(p)
+    if number is None or not 1 <= number <= MOST_PROCESSORS:
         raise UsageError(
             f"pybsp.simulate: argument p: expected a whole number from 1 to {MOST_PROCESSORS}, got {p!r:.40}"
         )
+    p = number
     timeout = timeout_of("pybsp.simulate", timeout)
     ours = {"router": differs(router, "direct"), "machine": machine is not None, "checked": checked is not None}
     ours |= {

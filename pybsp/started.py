@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from . import process, slurm
-from .convert import check_program
+from .convert import check_program, whole
 from .errors import ProcessorError, UsageError
 from .failures import exited_alone, outcome
 from .job import Ended, Job
@@ -54,7 +54,7 @@ class Execution:
 def start_ranks(
     main: Callable[..., Any],
     *args: Any,
-    n: int | None = None,
+    n: SupportsIndex | None = None,
     hosts: str | Sequence[str] | None = None,
     router: Routing = "direct",
     machine: BSPMachine | None = None,
@@ -103,7 +103,7 @@ def start_ranks(
         return started.execute(own, main, args, kwargs, options)
 
 
-def ranks(n: int | None = None, *, hosts: str | Sequence[str] | None = None) -> Ranks:
+def ranks(n: SupportsIndex | None = None, *, hosts: str | Sequence[str] | None = None) -> Ranks:
     """MPI ranks that stay for several runs: `with pybsp.ranks(4) as ranks: ranks.run(main, ...)`.
 
     Args, raises: as in `start_ranks`.
@@ -138,7 +138,9 @@ class Ranks(Public):
 
     _public = ("p", "run", "close")
 
-    def __init__(self, n: int | None, hosts: str | Sequence[str] | None, operation: str = "pybsp.ranks") -> None:
+    def __init__(
+        self, n: SupportsIndex | None, hosts: str | Sequence[str] | None, operation: str = "pybsp.ranks"
+    ) -> None:
         _require_outside(operation)
         self.p, self._hosts = _number(operation, n), _hosts(operation, hosts)
         self._process = os.getpid()
@@ -324,12 +326,13 @@ def _require_outside(operation: str) -> None:
         raise UsageError(f"{operation}: a run is going on in this process; call functions of its bsp instead")
 
 
-def _number(operation: str, n: int | None) -> int:
+def _number(operation: str, n: SupportsIndex | None) -> int:
     if n is None:
         return default_count()
-    if type(n) is not int or n < 1:
+    number = whole(n)
+    if number is None or number < 1:
         raise UsageError(f"{operation}: argument n: expected a whole number of at least 1, got {n!r}")
-    return n
+    return number
 
 
 def _hosts(operation: str, hosts: str | Sequence[str] | None) -> str:

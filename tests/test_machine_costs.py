@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pybsp
-from pybsp import BSPMachine, Cost, EBSPMachine, UsageError
+from pybsp import BSPMachine, Cost, EBSPMachine, LogPMachine, UsageError
 from pybsp.benchmarks.calibration.patterns import waited
 from pybsp.collectives import broadcast, prefix
 from pybsp.cost import Superstep
@@ -143,6 +143,51 @@ def test_on_a_mesh_an_empty_superstep_takes_what_the_lightest_other_one_does() -
 def test_parameters_that_cannot_be(change: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=f"EBSPMachine: {said}"):
         EBSPMachine(**{"p": 2, "g1": 1.0, "g2": 1.0, "s": 1.0, **change})
+
+
+NUMPYS: dict[str, Any] = {
+    "p": np.int64(4),
+    "g": np.float32(0.5),
+    "l": np.int32(2),
+    "r": np.float64(3),
+    "segments": np.array([[0, 1, 2, 3]]),
+    "late": {"empty": np.float32(0.25)},
+    "after": [(np.float32(0.5), np.int64(1))],
+    "rates": {"sort": np.uint8(7)},
+}
+PYTHONS: dict[str, Any] = {
+    "p": 4,
+    "g": 0.5,
+    "l": 2,
+    "r": 3.0,
+    "segments": [[0, 1, 2, 3]],
+    "late": {"empty": 0.25},
+    "after": [(0.5, 1)],
+    "rates": {"sort": 7},
+}
+
+
+@pytest.mark.parametrize(
+    ("machine", "of_numpy", "of_python"),
+    [
+        (BSPMachine, NUMPYS, PYTHONS),
+        (
+            EBSPMachine,
+            {"p": np.int8(2), "g1": np.float32(1), "g2": 1, "s": np.int64(1)},
+            {"p": 2, "g1": 1.0, "g2": 1, "s": 1},
+        ),
+        (
+            LogPMachine,
+            {"p": np.int8(4), "L": np.uint8(12), "o": 1, "G": np.int64(2)},
+            {"p": 4, "L": 12, "o": 1, "G": 2},
+        ),
+    ],
+)
+def test_numbers_of_numpy_are_pythons(machine: Any, of_numpy: Any, of_python: Any, tmp_path: Path) -> None:
+    made, expected = machine(**of_numpy), machine(**of_python)
+    assert repr(made) == repr(expected)
+    made.save(tmp_path / "machine.json")
+    assert machine.load(tmp_path / "machine.json") == expected
 
 
 def test_a_machine_file_holds_both_parts(tmp_path: Path) -> None:

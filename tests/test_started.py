@@ -844,6 +844,11 @@ def test_a_run_that_outlasts_its_limit_says_where_ranks_are(capfd: pytest.Captur
 # -- wrong calls -------------------------------------------------------------------------------------------------------
 
 
+def test_n_may_be_a_number_of_numpy() -> None:
+    with pybsp.ranks(np.int64(1)) as ranks:
+        assert type(ranks.p) is int
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [

@@ -272,6 +272,10 @@ def test_a_simulation_within_a_simulation() -> None:
     assert pybsp.simulate(main, p=3).results == [[0], [0, 10], [0, 10, 20]]
 
 
+def test_p_may_be_a_number_of_numpy() -> None:
+    assert pybsp.simulate(lambda bsp: type(bsp.p), p=np.int16(3)).results == [int] * 3
+
+
 @pytest.mark.parametrize("p", [0, -1, 1.5, True, "4"])
 def test_a_p_that_is_none_is_an_error(p: Any) -> None:
     with pytest.raises(pybsp.UsageError, match="argument p: expected a whole number from 1 to 2147483647, got "):
