@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pybsp.benchmarks.against_mpi import command
 from pybsp.benchmarks.against_mpi.command import joined, main
 from pybsp.benchmarks.against_mpi.figures import FIGURES, figure_for
 from pybsp.benchmarks.against_mpi.growth import growth
@@ -291,6 +292,22 @@ def test_wrong_usage_says_what_is_wrong(arguments: list[str], message: str, caps
         status = int(ended.code or 0)
     assert status == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("script", "rate", "emulator"),
+    [(True, "200mbit", "script"), (False, "200mbit", "pybsp"), (True, "unlimited", "pybsp")],
+)
+def test_hosts_are_those_of_the_script_where_there_is_one_that_can(
+    script: bool, rate: str, emulator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if script:
+        (tmp_path / "cluster").write_text("")
+    monkeypatch.setenv("PYBSP_CLUSTER", str(tmp_path / "cluster"))
+    ran: list[dict[str, Any]] = []
+    monkeypatch.setattr(command, "_measure", lambda study, _: ran.append(study.options.network))
+    main(["--hosts", "2", "--rate", rate])
+    assert [network["emulator"] for network in ran] == [emulator]
 
 
 def test_runs_without_the_compiled_core_stand_beside_those_with_it() -> None:

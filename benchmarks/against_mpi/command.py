@@ -16,7 +16,15 @@ from typing import Any
 
 import pybsp
 from pybsp.benchmarks.emulation.link import parse_rate, parse_time
-from pybsp.benchmarks.studies.frame import EMULATORS, EmulatedNetwork, Study, library, on_ranks, read_figures
+from pybsp.benchmarks.studies.frame import (
+    EMULATORS,
+    EmulatedNetwork,
+    Study,
+    library,
+    on_ranks,
+    read_figures,
+    usual_emulator,
+)
 from pybsp.errors import BSPError, UsageError
 from pybsp.transport.launcher import under_launcher
 
@@ -95,7 +103,11 @@ def _study() -> Study:
     study.add_argument("--ranks-per-host", type=int, default=1, metavar="R", help="ranks of each")
     study.add_argument("--latency", default="1ms", help="between the hosts, one way")
     study.add_argument("--rate", default="200mbit", help="of each host's line")
-    study.add_argument("--emulator", choices=EMULATORS, default="pybsp", help="or the script that PYBSP_CLUSTER names")
+    study.add_argument(
+        "--emulator",
+        choices=EMULATORS,
+        help="the script that PYBSP_CLUSTER names, or pybsp's own (default: the script where there is one)",
+    )
     study.add_argument("--mpi", choices=tuple(FAMILIES), help="refuse to run with another MPI library")
     study.add_argument("--threads", choices=THREADS, help="what MPI is asked for, for both sides (default: as pybsp)")
     study.add_argument("--show", nargs="+", metavar="FILE", help="print what --json kept, of several runs together")
@@ -116,6 +128,7 @@ def _complete(options: argparse.Namespace) -> None:
     options.network = None
     if options.hosts is not None:
         latency, rate = parse_time(options.latency), parse_rate(options.rate)
+        options.emulator = options.emulator or ("pybsp" if math.isinf(rate) else usual_emulator())
         if options.emulator == "script" and math.isinf(rate):
             raise UsageError("--rate unlimited: the script takes a rate; use --emulator pybsp")
         options.network = {

@@ -12,6 +12,7 @@ from .ranks import EmulatedNetwork as EmulatedNetwork
 from .ranks import library as library
 from .ranks import on_ranks as on_ranks
 from .ranks import run_program as run_program
+from .ranks import usual_emulator as usual_emulator
 from .study import Study as Study
 from .study import read_figures as read_figures
 from .tables import bounded as bounded

@@ -47,17 +47,24 @@ class EmulatedNetwork(NamedTuple):
         return [sys.executable, "-m", "pybsp", "emulate", *hosts, *link, *changes, "--", *program]
 
 
+BESIDE = Path(__file__).resolve().parents[4] / "shared" / "cluster" / "cluster"  # the checkout
+
+
+def usual_emulator() -> str:
+    """The script, whose switch is the kernel's, where there is one; else pybsp's own, which takes a core."""
+    return "script" if Path(os.environ.get("PYBSP_CLUSTER") or BESIDE).is_file() else "pybsp"
+
+
 def cluster_script() -> Path:
     """The script that emulates a cluster.
 
     Raises:
         SystemExit: it is not there.
     """
-    beside = Path(__file__).resolve().parents[4] / "shared" / "cluster" / "cluster"
-    script = Path(os.environ.get("PYBSP_CLUSTER") or beside)
+    script = Path(os.environ.get("PYBSP_CLUSTER") or BESIDE)
     if not script.is_file():
         sys.exit(
-            f"no emulated cluster: PYBSP_CLUSTER is not set to its script, and there is no {beside}; without "
+            f"no emulated cluster: PYBSP_CLUSTER is not set to its script, and there is no {BESIDE}; without "
             "--latency and --rate the ranks run under mpiexec here"
         )
     return script
