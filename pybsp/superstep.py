@@ -414,22 +414,25 @@ class SuperstepEngine:
             return counts, _beside(came, self.pid, {MAIL: section})
         return counts, tuple(sorted([*came, (self.pid, section)], key=source_of))
 
-    def _sync_laid(self, near: Near) -> bool:
-        """`sync` in fewer steps, where others than mail and puts have a part in it, and little goes out.
+    def _lay(self, riding: bool) -> tuple[Texts, Parcel, int, int] | None:
+        """What goes out where others than mail and puts have a part in the end of the superstep, and little goes out.
+
+        Args:
+            riding: whether something rides.
 
         Returns:
-            Whether that was so; where it was not, nothing was done.
+            Texts for others, by destination; what is for this processor itself; items of queues; and ways. None where
+            it cannot be. Nothing has gone yet, in either case.
         """
-        rides, outgoing, puts = self.rides, self._outgoing, self._puts
-        riding = rides in self.participants
+        outgoing, puts, rides = self._outgoing, self._puts, self.rides
         if self.tracer is not None or (riding and (rides.mail.outgoing or self.group_rides is not None)):
-            return False
+            return None
         texts: Texts = {}
         own: Parcel = {}
         items = ways = 0
         if outgoing:
             if not (self.mail.packed or self.mail.write()):
-                return False
+                return None
             texts = {dest: out for dest, out in outgoing.items() if isinstance(out, bytearray)}  # all of them are
             if self.pid in texts:
                 own[MAIL] = packed_section(texts.pop(self.pid))
@@ -437,7 +440,7 @@ class SuperstepEngine:
         if puts:
             laid = self.accesses.lay_puts()
             if not laid:
-                return False
+                return None
             lay_beside(texts, laid)
             ways |= BY_PUT
         for one in self.participants:
@@ -445,7 +448,7 @@ class SuperstepEngine:
                 laid = {} if texts else texts
                 found = one.lay(laid, own)
                 if found is None:
-                    return False
+                    return None
                 if laid is not texts:
                     lay_beside(texts, laid)
                 items, ways = items + found[0], ways | found[1]
@@ -453,13 +456,26 @@ class SuperstepEngine:
             ways |= rides.notes.lay(texts)  # beside what is there
         # Packed mail for one processor may be more than there is room for.
         if len(texts) > ITEMS or sum(map(len, texts.values())) > (LAID_MOST if riding or len(texts) > 1 else AREA):
+            return None
+        return texts, own, items, ways
+
+    def _sync_laid(self, near: Near) -> bool:
+        """`sync` in fewer steps, of what `_lay` finds.
+
+        Returns:
+            Whether it found something; where it did not, nothing was done.
+        """
+        riding = self.rides in self.participants
+        laid = self._lay(riding)
+        if laid is None:
             return False
+        texts, own, items, ways = laid
         try:
             for one in self.participants:
                 one.laid()
             self.participants.clear()
-            outgoing.clear()
-            puts.clear()
+            self._outgoing.clear()
+            self._puts.clear()
             self.inbox = self._empty
             reads = bool(self.accesses.there)
             kind = SYNC | FLAG_GETS if reads else SYNC
