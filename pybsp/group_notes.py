@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .group_rides import GroupRide, GroupRides, Numbering, group_signature
+from .group_rides import GroupRide, GroupRides, Numbering
+from .rides import signature
 
 if TYPE_CHECKING:
     from .rides import Ride, Supersteps
@@ -22,7 +23,7 @@ class GroupNotes:
 
     def signature(self, name: str, agreed: dict[str, str]) -> int:
         """That of a call."""
-        return group_signature(self._group.members, name, agreed)
+        return signature(name, agreed, self._group.members)
 
     def ride(self, name: str, steps: Supersteps[Any], supersteps: int) -> Ride[Any]:
         """`Group.ride` of a function that is over after so many supersteps."""

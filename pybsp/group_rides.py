@@ -104,7 +104,6 @@ class GroupRide(Ride[Result_co]):
 
     def __init__(self, calls: GroupRides, name: str, steps: Supersteps[Result_co], group: Numbering):
         super().__init__(calls.rides, name, steps)
-        self.supersteps = 0 if len(group.members) == 1 else None
         self._calls, self._group = calls, group
         self._number = calls.began()
 
@@ -115,8 +114,13 @@ class GroupRide(Ride[Result_co]):
             return False
         return not self.announced if self.supersteps is None else self.supersteps > self.ended
 
+    @property
+    def _alone(self) -> bool:
+        """Whether no group has a superstep for it, as all of them know: each is a processor alone, and has no need."""
+        return self._group.singles and self.done
+
     def finish(self) -> Result_co:
-        if not self._group.singles:
+        if not self._alone:
             self._calls.settle(self.name, self._number)
         return self._result("ticket.finish")
 
@@ -126,7 +130,7 @@ class GroupRide(Ride[Result_co]):
         Args:
             more: whether there is a superstep after what has come.
         """
-        if not self._group.singles:
+        if not self._alone:
             while more:
                 more = self._rides.sync(self.name, self.goes_on)
             if not self.done:
@@ -197,13 +201,8 @@ class GroupRides:
         rides = self.rides
         ride = rides.running("group")
         arguments = dict(arguments)
-        of_call = group_signature(group.members, name, arguments)
+        of_call = signature(name, arguments, group.members)
         calls = self.rides.group_calls.on(group.members)
         stream = GroupStream(rides, name, self.rides.begin_on(calls, name, arguments, of_call), group)
         ride.streams.append(stream)
         return stream
-
-
-def group_signature(members: tuple[int, ...], name: str, arguments: Mapping[str, str]) -> int:
-    """`signature` of a call on a group."""
-    return signature(f"{name} on {members}", arguments)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .chunk import Counted, pack_counts
-from .group_rides import Numbering, group_signature
-from .rides import Supersteps
+from .group_rides import Numbering
+from .rides import Supersteps, signature
 from .short_records import Showable
 from .shown import Begin, Counts, Read, Shown
 from .transport import Arrival
@@ -53,7 +53,7 @@ class GroupShown(Shown):
         return cls(engine, transport, group)
 
     def signature(self, name: str, arguments: dict[str, str]) -> int:
-        return group_signature(self._group.members, name, arguments)
+        return signature(name, arguments, self._group.members)
 
     @property
     def begin(self) -> Begin:

@@ -141,5 +141,5 @@ class Notes:
             UsageError: something is left.
         """
         for source, notes in self.came.items():
-            if notes:
-                self._rides.differ(f"processor {source} sent what processor {self._rides.pid} does not wait for")
+            for mine in notes:
+                self._rides.differ(self._rides.unawaited(source, mine))

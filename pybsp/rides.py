@@ -24,6 +24,7 @@ from .agreement import Called
 from .chunk import Counted
 from .convert import what
 from .errors import TicketError, UsageError, describe
+from .gate import Gate
 from .instead import hinting
 from .mail import Inbox, Mail, Message, unpack
 from .notes import Noted, Notes
@@ -39,6 +40,8 @@ Result_co = TypeVar("Result_co", covariant=True)
 Supersteps = Generator[None, None, Result]  # what ends a superstep with each `yield`, and returns a result
 
 REMEMBERED = 64  # calls, for errors
+OVER = Gate(0)  # of streams whose function is over
+OVER.close("the function that it is of is over; send while that rides")
 # A signature is 62 bits of what is called, with the number of the call and that of its superstep added: a word.
 _BITS = (1 << 62) - 1
 OF_SUPERSTEP = 1 << 40
@@ -57,9 +60,9 @@ def _signature(description: str) -> int:
     return int.from_bytes(blake2b(description.encode(), digest_size=8).digest(), "little") & _BITS
 
 
-def signature(name: str, arguments: Mapping[str, str]) -> int:
-    """62 bits of what is called with which arguments, the same in all processes."""
-    return _signature(f"{name};{arguments}")
+def signature(name: str, arguments: Mapping[str, str], members: tuple[int, ...] = ()) -> int:
+    """62 bits of what is called with which arguments, the same in all processes; `members`: as of `Called`."""
+    return _signature(f"{name} on {members};{arguments}" if members else f"{name};{arguments}")
 
 
 def _read_tag(tag: Any) -> tuple[Any, Any]:
@@ -169,7 +172,7 @@ class Stream:
             note: any picklable value; a str travels cheapest.
 
         Raises:
-            UsageError: a wrong dest, or something that cannot be pickled. Nothing is sent then.
+            UsageError: a wrong dest, or something that cannot be pickled; the function is over. Nothing is sent then.
         """
         if type(dest) is not int or not 0 <= dest < self._gate.limit:
             dest = self._processor("send", "dest", dest)
@@ -181,6 +184,8 @@ class Stream:
 
     def send_all(self, dests: Iterable[SupportsIndex], payload: Any, note: Any = None) -> None:
         """`send` to several processors."""
+        if not self._gate.limit:
+            self._gate.check(f"{self._name}: stream.send_all")
         try:
             pids = self._pids(dests)
         except TypeError:
@@ -217,7 +222,7 @@ class Stream:
         self._rides.follows(self._name)
 
     def takes(self, supersteps: int) -> None:
-        """The function that rides is over after so many supersteps in all."""
+        """The function that rides is over after so many supersteps in all; one that goes on after them is an error."""
         self._rides.takes(self._name, supersteps)
 
     def differ(self, complaint: str) -> NoReturn:
@@ -232,6 +237,10 @@ class Stream:
     def awaited(self) -> int:
         """The signature of what arrives next."""
         return self._signature
+
+    def close(self) -> None:
+        """The function that it is of is over."""
+        self._gate = OVER
 
     def turn(self) -> int:
         """A superstep ends: what arrives with this signature is this stream's."""
@@ -272,7 +281,7 @@ class Ride(Public, Generic[Result_co]):
     _failed: BaseException | None = None  # what it raised
 
     def __init__(self, rides: Rides, name: str, steps: Supersteps[Result_co]) -> None:
-        self.name, self.supersteps = name, 0 if rides.p == 1 else None
+        self.name, self.supersteps = name, None
         self._rides, self._steps, self.ended = rides, steps, 0
         self.streams = []
 
@@ -365,7 +374,11 @@ class Ride(Public, Generic[Result_co]):
         return self._result("ticket.finish")
 
     def advance(self) -> None:
-        """A superstep has ended, or the first one begins."""
+        """A superstep has ended, or the first one begins.
+
+        Raises:
+            UsageError: the function goes on after the supersteps that it has said it takes.
+        """
         try:
             next(self._steps)
             self.ended += 1
@@ -373,10 +386,23 @@ class Ride(Public, Generic[Result_co]):
             self._value, self.done = end.value, True
             if self.supersteps is None:
                 self.supersteps = self.ended
+            self._close()
+            return
+        if self.supersteps is not None and self.ended > self.supersteps:
+            raise UsageError(
+                f"{self.name}: stream.takes: argument supersteps: expected as many as its function takes, got "
+                f"{self.supersteps}, after which it has gone on"
+            )
 
     def fail(self, error: BaseException) -> None:
         """It has raised that: it can neither go on nor be waited for."""
         self.done, self._failed = True, error
+        self._close()
+
+    def _close(self) -> None:
+        """Nothing is sent any more on its streams, which nobody reads."""
+        for stream in self.streams:
+            stream.close()
 
 
 Finish = Callable[[Any, int], Any]  # of what it was given, and its signature; takes the notes, and returns the result
@@ -643,7 +669,7 @@ class Rides(Participant):
         for source, tag, payload in Inbox(arrived) if arrived else ():
             tag, note = _read_tag(tag)
             if tag not in waiting:
-                self.differ(f"processor {source} sent what processor {self.pid} does not wait for")
+                self.differ(self.unawaited(source, tag))
             waiting[tag].arrived.append(new_tuple(Letter, (source, note, payload)))
         self.notes.came = noted
         self.go_on()
@@ -722,6 +748,19 @@ class Rides(Participant):
         """The last one."""
         groups = self.group_calls
         return groups.latest.last_called() if groups.since == self._number else Called(*self._calls[-1])
+
+    def unawaited(self, source: int, mine: int) -> str:
+        """A complaint: a processor sent what nobody here waits for, with that signature."""
+        for call in reversed(self.called()):
+            first = signature(call.name, call.arguments, call.members) + call.number
+            superstep, other = divmod(mine - first, OF_SUPERSTEP)
+            if not other and superstep >= 0:
+                return (
+                    f"{call.name}{call.place}: processor {source} has sent something in its superstep {superstep + 1}, "
+                    f"in which processor {self.pid} does not wait for it: all must begin it in the same superstep, and "
+                    "take as many for it"
+                )
+        return f"processor {source} sent what processor {self.pid} does not wait for"
 
     def going_on(self, name: str) -> str:
         """What this processor does that is in a superstep of a function's own, in words."""

@@ -181,6 +181,118 @@ def test_what_rides_is_a_generator_that_has_not_begun(spmd: Spmd) -> None:
                 )
 
 
+def passed_on(of: Any, value: Any, rounds: int, says: int | None = None) -> Any:
+    """A function that rides on the machine or a group: values go so many processors on."""
+    stream = of.stream("passed_on")
+    if says is not None:
+        stream.takes(says)
+    for _ in range(rounds):
+        stream.send((of.pid + 1) % of.p, value)
+        yield
+        ((_, _, value),) = stream.arrived
+    return value
+
+
+@pytest.mark.parametrize("says", [None, 3])
+@pytest.mark.parametrize("way", ["carry_out", "finish", "sync"])
+def test_functions_of_the_users_ride_on_groups_of_any_size(spmd: Spmd, way: str, says: int | None) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        found = []
+        first = [0] if bsp.pid == 0 else range(1, bsp.p)
+        for group in (bsp.grid(bsp.p, 1).row, bsp.grid(1, bsp.p).row, bsp.group(first)):
+            steps = passed_on(group, bsp.pid, 3, says)
+            if way == "carry_out":
+                found.append(group.carry_out("passed_on", steps))
+                continue
+            ticket = group.ride("passed_on", steps)
+            while way == "sync" and not ticket.done:
+                bsp.sync()
+            found.append(ticket.finish())
+        return found
+
+    others = spmd.p - 1
+    for pid, found in enumerate(spmd(main)):
+        assert found == [pid, (pid - 3) % spmd.p, 1 + (pid - 4) % others if pid else 0]
+
+
+def test_a_ticket_knows_the_supersteps_of_a_function_of_the_users_when_it_says_them_or_is_over(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        tickets = [bsp.ride("passed_on", passed_on(bsp, 1, 2, says)) for says in (None, 2)]
+        found = [[(ticket.supersteps, repr(ticket)) for ticket in tickets]]
+        for _ in range(2):
+            bsp.sync()
+            found.append([(ticket.supersteps, repr(ticket)) for ticket in tickets])
+        return found
+
+    for before, within, after in spmd(main):
+        assert before == [(None, "<passed_on: under way>"), (2, "<passed_on: 2 supersteps to go>")]
+        assert within == [(None, "<passed_on: under way>"), (2, "<passed_on: 1 superstep to go>")]
+        assert after == [(2, "<passed_on: over>"), (2, "<passed_on: over>")]
+
+
+@pytest.mark.parametrize("on", ["the machine", "a group", "groups of one"])
+def test_a_function_that_goes_on_after_what_it_has_said_it_takes_is_an_error(spmd: Spmd, on: str) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        of: Any = {"the machine": bsp, "a group": bsp.group(range(bsp.p)), "groups of one": bsp.grid(bsp.p, 1).row}[on]
+        of.carry_out("passed_on", passed_on(of, 1, 3, says=1))
+
+    for error in spmd.errors(main):
+        assert isinstance(error, pybsp.UsageError), error
+        expected = "passed_on: stream.takes: argument supersteps: expected as many as its function takes, got 1, after"
+        assert expected in str(error)
+
+
+@pytest.mark.parametrize("on", ["the machine", "a group"])
+def test_what_nobody_waits_for_is_named(spmd: Spmd, on: str) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+
+    def main(bsp: pybsp.BSP) -> None:
+        def sending(rounds: int) -> Any:
+            stream = of.stream("sending")
+            for _ in range(rounds):
+                stream.send((of.pid + 1) % of.p, 1)
+                yield
+
+        of: Any = bsp if on == "the machine" else bsp.group(range(bsp.p))
+        of.ride("sending", sending(2 if bsp.pid else 3))
+        for _ in range(3):
+            bsp.sync()
+
+    for error in spmd.errors(main):
+        assert isinstance(error, pybsp.UsageError), error
+        assert ": processor 0 has sent something in its superstep 3, in which processor 1 does not" in str(error)
+        assert str(error).startswith("sending: " if on == "the machine" else "sending on the group of processors 0")
+
+
+@pytest.mark.parametrize("on", ["the machine", "a group"])
+def test_nothing_is_sent_on_the_stream_of_what_is_over_or_has_failed(spmd: Spmd, on: str) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        of: Any = bsp if on == "the machine" else bsp.group(range(bsp.p))
+        streams = []
+
+        def steps(fails: bool) -> Any:
+            streams.append(of.stream("steps"))
+            if fails:
+                raise ArithmeticError
+            yield
+
+        of.carry_out("steps", steps(False))
+        assert caught(of.ride, "steps", steps(True)).kind is ArithmeticError
+        errors = [
+            error
+            for stream in streams
+            for error in (caught(stream.send, 0, 1), caught(stream.send_all, [0], 1), caught(stream.send_all, [], 1))
+        ]
+        bsp.sync()
+        return errors
+
+    text = "the function that it is of is over; send while that rides"
+    for errors in spmd(main):
+        sent = Caught(pybsp.UsageError, f"steps: stream.send: {text}")
+        assert errors == 2 * [sent, *2 * [Caught(pybsp.UsageError, f"steps: stream.send_all: {text}")]]
+
+
 def test_what_all_make_alike_is_theirs_on_each_group(spmd: Spmd) -> None:
     def sums(group: Any, value: int) -> Any:
         stream = group.stream("sums")
