@@ -283,13 +283,17 @@ class Array(Public):
         source = self._processor(source, "array.get", "source")
         shape = self._check_index(source, at, "array.get")
         ticket = Ticket(self, shape, None if into is None else self.checked_into("array.get", into, shape))
+        self._ask(source, ticket, shape, at)
+        return ticket
+
+    def _ask(self, source: int, ticket: Ticket, shape: tuple[int, ...], at: Any) -> None:
+        """Ask for what `at` selects of source's part, of that shape."""
         there = self._there[source] if self._there else None
         accesses = self._superstep.accessing()
         if there is None:
             accesses.get(source, ticket, self.number, at)
         else:
             accesses.get_there(source, ticket, shape, there, at)
-        return ticket
 
     def __getitem__(self, pid: SupportsIndex) -> Remote:
         """Processor pid's part: `x[pid][2:5] = values` is a put, `x[pid][2:5].get()` a get."""

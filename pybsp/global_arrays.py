@@ -5,7 +5,6 @@ What they say becomes puts, gets and patterns of arrays, one for each owner.
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Array, Ticket, check_index, plain, show
+from .boxes import Box, boxes
 from .convert import as_array
 from .errors import BoundsError, UsageError
 from .layouts import Ints, Layout, places_in_array
-from .places import Places, as_places, by_group
+from .places import as_places, by_group
 from .transport import Bytes
 
 if TYPE_CHECKING:
@@ -79,15 +79,17 @@ class GlobalArray(Array):
 
         BSP cost: one message of ceil(bytes / 8) words from each owner, counted at its source.
         """
-        shape, pieces = self._pieces("array.global_get", indices)
+        shape, form, pieces = self._pieces("array.global_get", indices)
         whole = Ticket(self, shape, self.checked_into("array.global_get", into, shape))
-        values = np.empty(math.prod(shape), self._local.dtype)
+        if whole.into is not None and len(pieces) == 1 and pieces[0].shape == shape:  # it comes where it belongs
+            self._ask(pieces[0].owner, whole, shape, pieces[0].at)
+            return whole
+        values = np.empty(form, self._local.dtype)
         if not pieces:
             whole.give(values.reshape(shape))
         left = [len(pieces)]
-        accesses = self._superstep.accessing()
-        for owner, places, at in pieces:
-            accesses.get(owner, _Piece(whole, (at[0].size,), values, places, left), self.number, at)
+        for owner, where, at, of_piece in pieces:
+            self._ask(owner, _Piece(whole, of_piece, values, where, left), of_piece, at)
         return whole
 
     def global_put(self, indices: Any, values: Any) -> None:
@@ -103,17 +105,17 @@ class GlobalArray(Array):
 
         BSP cost: one message of ceil(bytes / 8) words to each owner.
         """
-        shape, pieces = self._pieces("array.global_put", indices)
+        shape, form, pieces = self._pieces("array.global_put", indices)
         items = as_array(values, self._local.dtype, "array.global_put")
         try:
-            flat = np.broadcast_to(items, shape).reshape(-1)
+            items = np.broadcast_to(items, shape).reshape(form)
         except ValueError:
             raise UsageError(
                 f"array.global_put: argument values: expected shape {shape}, as the indices have, or what broadcasts "
                 f"to it, got {items.shape}"
             ) from None
-        for owner, places, at in pieces:
-            self.put(owner, flat[places], at=at)
+        for owner, where, at, _ in pieces:
+            self.put(owner, items[where], at=at)
 
     def global_pattern(self, indices: Any) -> Pattern:
         """`Array.pattern` by global indices: collective; also before the sync that makes the array usable.
@@ -178,20 +180,44 @@ class GlobalArray(Array):
         owners, local = places_in_array(operation, self.layout, indices)
         return np.asarray(owners), local
 
-    def _pieces(
-        self, operation: str, indices: Any
-    ) -> tuple[tuple[int, ...], list[tuple[int, Places, tuple[NDArray[np.int64], ...]]]]:
-        """The shape of the indices; and for each owner which of them are its own, and where it has them."""
+    def _pieces(self, operation: str, indices: Any) -> tuple[tuple[int, ...], tuple[int, ...], list[Box]]:
+        """The shape of the indices; that of an array of all items, in which pieces are; and what each owner has."""
         self._gate.check(operation)
         self.check(operation)
+        axes = self._plain(indices)
+        if axes is not None:
+            found = boxes(self.layout, axes)
+            if found is not None:
+                return found[0], *found
         owners, local = self._places(operation, indices)
-        axes = [
-            axis.ravel() for axis in np.broadcast_arrays(owners, *(local if isinstance(local, tuple) else (local,)))
-        ]
-        pieces = [
-            (owner, as_places(chosen), tuple(axis[chosen] for axis in axes[1:])) for owner, chosen in by_group(axes[0])
-        ]
-        return owners.shape, pieces
+        owner_of, *places = np.broadcast_arrays(owners, *(local if isinstance(local, tuple) else (local,)))
+        places = [axis.ravel() for axis in places]
+        pieces = []
+        for owner, chosen in by_group(owner_of.ravel()):
+            at: Any = tuple(axis[chosen] for axis in places)
+            pieces.append(Box(owner, as_places(chosen), at if len(at) > 1 else as_places(at[0]), (chosen.size,)))
+        return owners.shape, (owners.size,), pieces
+
+    def _plain(self, indices: Any) -> list[int | slice] | None:
+        """Of each axis an int, or an ascending slice, within the array; None of other indices."""
+        shape = self.layout.shape
+        parts: list[Any] = list(indices) if isinstance(indices, tuple) else [Ellipsis if indices is None else indices]
+        if not all(part is Ellipsis or isinstance(part, (slice, int, np.integer)) for part in parts):
+            return None
+        if Ellipsis not in parts:
+            parts.append(Ellipsis)
+        k = parts.index(Ellipsis)
+        parts[k : k + 1] = [slice(None)] * (len(shape) + 1 - len(parts))
+        return parts if len(parts) == len(shape) and all(map(_within, parts, shape)) else None
+
+
+def _within(part: Any, n: int) -> bool:
+    """Whether it is an int, or an ascending slice, within so many items."""
+    if not isinstance(part, slice):
+        return not isinstance(part, bool) and part is not Ellipsis and bool(-n <= part < n)
+    ends, step = (part.start, part.stop), part.step
+    ascends = step is None or (isinstance(step, (int, np.integer)) and step > 0)
+    return bool(ascends) and all(end is None or (isinstance(end, (int, np.integer)) and -n <= end <= n) for end in ends)
 
 
 def _selected(indices: Any, shape: tuple[int, ...]) -> tuple[Ints, ...]:
@@ -243,7 +269,7 @@ class _Piece(Ticket):
     __slots__ = ("_left", "_places", "_values", "_whole")
 
     def __init__(
-        self, whole: Ticket, shape: tuple[int, ...], values: NDArray[Any], places: Places, left: list[int]
+        self, whole: Ticket, shape: tuple[int, ...], values: NDArray[Any], places: Any, left: list[int]
     ) -> None:
         super().__init__(whole.array, shape, whole.into)  # into: so that its turn comes by source and call
         self._whole, self._values, self._places, self._left = whole, values, places, left

@@ -48,13 +48,23 @@ class _Dealt:
     parts: int
     block: int
 
+    @property
+    def strided(self) -> bool:
+        """Whether item i belongs to part i mod parts."""
+        return self.block == 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether each part is a single block."""
+        return self.block * self.parts >= self.n
+
     def owner(self, index: Ints) -> Ints:
         return index // self.block % self.parts if self.block > 1 else index % self.parts
 
     def local(self, index: Ints) -> Ints:
         if self.block == 1:
             return index // self.parts
-        if self.block * self.parts >= self.n:  # one block each; and the product may be no number of 64 bits
+        if self.whole:  # the product below may be no number of 64 bits
             return index % self.block
         return index // (self.block * self.parts) * self.block + index % self.block
 
@@ -80,11 +90,15 @@ class _Dealt:
         rounds, rest = divmod(self.n, self.block * self.parts)
         return rounds * self.block + min(max(rest - part * self.block, 0), self.block)
 
+    def begin(self, part: int) -> int:
+        """Where a part begins, which is a single block."""
+        return min(part * self.block, self.n)
+
     def part(self, part: int) -> Index:
         if self.block == 1:
             return slice(min(part, self.n), self.n, self.parts)
-        if self.block * self.parts >= self.n:  # one block each
-            return slice(min(part * self.block, self.n), min((part + 1) * self.block, self.n))
+        if self.whole:
+            return slice(self.begin(part), self.begin(part + 1))
         return self.to_global(np.intp(part), np.arange(self.sizes[part]))  # type: ignore[arg-type]
 
 
@@ -95,6 +109,7 @@ class _Cut:
     n: int
     parts: int
     given: tuple[int, ...] | None
+    strided, whole = False, True
 
     @cached_property
     def begins(self) -> Ints:
@@ -128,8 +143,14 @@ class _Cut:
     def size(self, part: int) -> int:
         return int(self.begins[part + 1] - self.begins[part])
 
+    def begin(self, part: int) -> int:
+        return int(self.begins[part])
+
     def part(self, part: int) -> Index:
-        return slice(int(self.begins[part]), int(self.begins[part + 1]))
+        return slice(self.begin(part), self.begin(part + 1))
+
+
+Axis = _Cut | _Dealt
 
 
 class Layout:
@@ -161,9 +182,9 @@ class Layout:
     grid: tuple[int, ...]
     p: int
     _text: str
-    _axes: tuple[_Cut | _Dealt, ...]
+    _axes: tuple[Axis, ...]
 
-    def _build(self, shape: Any, grid: Any, axis: Callable[[int, int, int], _Cut | _Dealt]) -> None:
+    def _build(self, shape: Any, grid: Any, axis: Callable[[int, int, int], Axis]) -> None:
         """What all layouts have; axis: makes one, of its items, its processors, and its number."""
         name = type(self).__name__
         self.shape = _numbers(name, "shape", shape, 0)
@@ -518,7 +539,7 @@ def common(one: Layout, other: Layout) -> NDArray[np.int64]:
     return found
 
 
-def _common(a: _Cut | _Dealt, b: _Cut | _Dealt) -> NDArray[np.int64]:
+def _common(a: Axis, b: Axis) -> NDArray[np.int64]:
     """`common` of an axis, without a look at each item where there is a shorter way."""
     if isinstance(a, _Cut):
         return np.diff(_before(b, a.begins), axis=0)
@@ -549,7 +570,7 @@ def _dealt_common(a: _Dealt, b: _Dealt, n: int) -> NDArray[np.int64]:
     return counts
 
 
-def _before(axis: _Cut | _Dealt, index: Ints) -> NDArray[np.int64]:
+def _before(axis: Axis, index: Ints) -> NDArray[np.int64]:
     """How many of the items before each index each part owns, shape (indices, parts)."""
     of_each = index[:, None]
     if isinstance(axis, _Cut):

@@ -37,7 +37,7 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version argument_types by_value chunk clocks compiled console convert decoding drawing dtypes errors "
+        "_version argument_types boxes by_value chunk clocks compiled console convert decoding drawing dtypes errors "
         "failures files finalizer instead layouts lazy leftovers managed mpiexec notebook places process public "
         "settings shipping short_records slurm supervise versions ways",
         "",

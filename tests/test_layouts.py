@@ -14,6 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import pybsp
+from pybsp.boxes import boxes
 from pybsp.global_arrays import _selected
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout, common
 from pybsp.places import as_places, by_group
@@ -47,6 +48,38 @@ def everything(layout: Layout) -> Any:
     """The indices of all items."""
     found = tuple(axis.ravel() for axis in np.indices(layout.shape))
     return found if len(found) > 1 else found[0]
+
+
+@st.composite
+def basic(draw: st.DrawFn, n: int) -> int | slice:
+    """An int, or a slice, of an axis of so many items."""
+    if n and draw(st.integers(0, 3)) == 0:
+        return draw(st.integers(-n, n - 1))
+    end = st.none() | st.integers(-n, n)
+    return slice(draw(end), draw(end), draw(st.sampled_from([None, 1, 2, 3, 5, -1])))
+
+
+@settings(PROPERTY, max_examples=some(400))
+@given(st.data())
+def test_boxes_are_what_ints_and_slices_select_on_each_owner(data: st.DataObject) -> None:
+    layout = data.draw(layouts())
+    indices = tuple(data.draw(basic(n)) for n in layout.shape)
+    whole = np.arange(int(np.prod(layout.shape))).reshape(layout.shape)
+    selected = whole[indices]
+    found = boxes(layout, indices)
+    if found is None:  # no box is as some of it is
+        descends = any(isinstance(at, slice) and at.step == -1 for at in indices)
+        assert descends or isinstance(layout, BlockCyclic)
+        return
+    shape, pieces = found
+    owners = [piece.owner for piece in pieces]
+    assert owners == sorted({*owners})  # one each
+    together = np.full(shape, -1)
+    for owner, where, at, of_piece in pieces:
+        piece = whole[layout.part(owner)][at]
+        assert piece.shape == of_piece
+        together[where] = piece
+    assert np.array_equal(together, selected)
 
 
 @PROPERTY
