@@ -7,13 +7,13 @@ below that computing, waiting for the slowest processor, and the exchange. Times
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from ._version import __version__
+from .announcing import announce
 from .errors import UsageError
 from .files import replacing
 from .trace import SPANS, Trace
@@ -87,10 +87,9 @@ class TraceFile:
                 file.writelines(_with_commas(self._events))
                 file.write("\n]}\n")
         except (OSError, UsageError) as error:
-            print(
+            announce(
                 f"pybsp: the trace of this run could not be written to {path} ({error}); the program goes on with its "
-                "result",
-                file=sys.stderr,
+                "result"
             )
 
 

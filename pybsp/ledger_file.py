@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from . import settings
+from .announcing import announce
 from .decoding import (
     MisfitError,
     any_text,
@@ -266,10 +267,9 @@ def record_run(
     try:
         append_run(path, {**ledger.about(hosts, router, circumstances), "supersteps": records}, first)
     except (OSError, UsageError) as error:
-        print(
+        announce(
             f"pybsp: the ledger of this run could not be written to {path} ({error}); what the file held is as it was, "
-            "and the program goes on with its result",
-            file=sys.stderr,
+            "and the program goes on with its result"
         )
         return False
     return True

@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from . import settings, threads
+from .announcing import flush
 from .errors import UsageError
 from .failures import failure_of, from_the_program, origin, outcome, without_outcome
 from .shipping import Line, Parcel, Received, Sender, connect, pickled
@@ -136,7 +137,7 @@ class _Server:
             done.failed, parcel = _raised(unsent), pickled(unsent)
         del value
         done.in_use = not program.release()
-        _flush()
+        flush()
         for file in (1, 2):
             with suppress(OSError):
                 os.write(file, call.mark)
@@ -183,7 +184,7 @@ class _Server:
         try:
             if end is not None and not isinstance(end, int):
                 print(end, file=sys.stderr)
-            _flush()
+            flush()
         finally:
             os._exit(end & 0xFF if isinstance(end, int) else int(end is not None))
 
@@ -273,12 +274,6 @@ def _importable(name: str) -> bool:
     except Exception:
         return False
     return True
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
 
 
 def _traced(error: BaseException) -> traceback.TracebackException:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from weakref import ref
 
 from . import agreement, process, settings, signals, simulation, threads
+from .announcing import announce
 from .errors import BSPError, UsageError
 from .failures import failure_of, killed, speaker
 from .lazy import ready
@@ -326,7 +327,7 @@ class Session(ABC, Generic[Processor]):
         if hosts.count(hosts[pid]) > process.cores():
             transport.waiter.crowd()
         for warning in (*settings.warnings(), *self.warnings()) if pid == 0 else ():
-            print(f"pybsp: {warning}", file=sys.stderr)
+            announce(f"pybsp: {warning}")
         processor = self.make(of_all[0].decided, in_force)
         superstep, heard, timeout = self.watched(processor)
         watch.begin(transport, [opening.address for opening in of_all], hosts, superstep, heard, timeout)

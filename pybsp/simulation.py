@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from .account import VirtualAccount
+from .announcing import announce
 from .bsp import BSP
 from .checkpoints import asked as checkpoints
 from .checkpoints.due import Every
@@ -232,7 +232,7 @@ def simulate(
     if _options is not None and _options.runs is not None:
         warning = None  # `pybsp predict` asks about another one
     for line in (*warnings(), *([] if warning is None else [warning])):
-        print(f"pybsp: {line}", file=sys.stderr)
+        announce(f"pybsp: {line}")
     ready()
     routing = resolved(router, found)
     program = partial(_call, main, args, kwargs)

@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 from . import agreement, leftovers, process, settings, signals, slurm
 from .agreement import settle
+from .announcing import announce, announce_error, flush
 from .errors import BSPError, LauncherError, SyncError, UsageError, where
 from .failures import Failure, culprit, failure_of, note_place, outcome, speaker
 from .process import launched
@@ -68,10 +69,9 @@ def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
                         "(`pybsp run -n ...`)"
                     )
                 ) from None
-            print(
+            announce(
                 f"pybsp: no MPI library can be loaded ({_first_line(error)}); running on one virtual processor. "
-                "pip install mpich brings one.",
-                file=sys.stderr,
+                "pip install mpich brings one."
             )
             _alone = True
             return None
@@ -394,8 +394,16 @@ def uncaught(error: BaseException, say: Callable[[], Any]) -> None:
         say()
         return
     _ending = True
+
+    def printed() -> None:
+        try:
+            say()
+        except Exception as failure:  # of the program's own hook, or of what it prints to: the job is to end
+            announce_error(failure)
+            announce_error(error)
+
     try:
-        _end(error, say)
+        _end(error, printed)
     finally:
         _ending = False
 
@@ -413,7 +421,7 @@ def _end(error: BaseException, say: Callable[[], Any]) -> None:
     if not record.quiet:
         say()
         _say_place(error)
-        sys.stderr.flush()
+        flush()
     if record.alone and (record.silent or not record.quiet):
         abort_job()  # the ranks outside of the attached communicator would wait for ever
 
@@ -461,8 +469,7 @@ def _guard(verdict: Callable[[], str | None]) -> Iterator[None]:
         verdict: asked now and then, in a process forked here: None, or what is to be printed before the end.
     """
     reads, writes = os.pipe()
-    sys.stderr.flush()
-    sys.stdout.flush()
+    flush()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a fork beside other threads; the child calls nothing that locks
         child = os.fork()
@@ -490,16 +497,15 @@ def _guard(verdict: Callable[[], str | None]) -> Iterator[None]:
 
 def _print_at_once(error: BaseException) -> None:
     """Print an exception without waiting for it to leave the program."""
-    traceback.print_exception(type(error), error, error.__traceback__)
+    announce_error(error)
     _say_place(error)
-    sys.stderr.flush()
 
 
 def _say_place(error: BaseException) -> None:
     """On Python 3.10, whose tracebacks have no notes."""
     place = outcome(error).place
     if place:
-        print(place, file=sys.stderr)
+        announce(place)
 
 
 def _job_size() -> int:
@@ -552,7 +558,7 @@ def _leave_job() -> None:
         _print_at_once(error)
         abort_job()
     finally:
-        sys.stdout.flush()
+        flush()
 
 
 def _first_line(error: BaseException) -> str:
@@ -612,7 +618,7 @@ def _reporting_wait() -> Iterator[None]:
         f"pybsp: processor {rank} has ended without a run, and has waited {after:g} s for the others of {size} to "
         "end or to begin one (MPI_Init); where one has ended before it imported pybsp, they never will: end the job\n"
     )
-    sys.stdout.flush()
+    flush()
     waits = "import select, sys; select.select([0], [], [], float(sys.argv[1]))[0] or sys.stderr.write(sys.argv[2])"
     command = [sys.executable, "-I", "-S", "-c", waits, f"{after}", text]
     with subprocess.Popen(command, stdin=subprocess.PIPE):  # which its end waits for

@@ -37,9 +37,9 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version argument_types boxes by_value chunk clocks compiled console convert decoding drawing dtypes errors "
-        "failures files finalizer instead layouts lazy leftovers managed mpiexec notebook places process public "
-        "settings shipping short_records slurm supervise versions ways",
+        "_version announcing argument_types boxes by_value chunk clocks compiled console convert decoding drawing "
+        "dtypes errors failures files finalizer instead layouts lazy leftovers managed mpiexec notebook places "
+        "process public settings shipping short_records slurm supervise versions ways",
         "",
     ),
     "machines": Layer("cost machine machine_parts machine_shown", "ground"),

@@ -12,13 +12,13 @@ import os
 import pickle
 import stat
 import struct
-import sys
 import zlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from ..announcing import announce
 from ..errors import CheckpointError
 from ..machine import BSPMachine
 from ..transport import FREE, KIND, SAVE, Arrival, Charge, Parcels, Section, Transport
@@ -90,10 +90,9 @@ class Recorder:
     def _end(self, error: OSError) -> None:
         """The record cannot go on: the program does, without it."""
         assert self._header is not None
-        print(
+        announce(
             f"pybsp: the record of processor {self._header.pid} ends here: {self._path}: {error.strerror or error}; "
-            "the program goes on",
-            file=sys.stderr,
+            "the program goes on"
         )
         if self._file is not None:
             with suppress(OSError):

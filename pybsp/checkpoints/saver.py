@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import math
 import socket
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import settings
+from ..announcing import announce
 from ..chunk import clock
 from ..errors import CheckpointError, UsageError
 from ..participant import Saving
@@ -558,4 +558,4 @@ class Saver(Saving):
 
 
 def _print(text: str) -> None:
-    print(f"pybsp: {text}", file=sys.stderr, flush=True)
+    announce(f"pybsp: {text}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from .. import chrome, settings, simulation
+from ..announcing import announce
 from ..clocks import Clock
 from ..convert import check_program
 from ..errors import ProcessorError, UsageError
@@ -165,7 +165,7 @@ def run(
         chosen.require(f"{OPERATION}: on a simulated machine")
         warnings += _without_ledger(settings.text(settings.LEDGER) if simulated is None else simulated.ledger)
         for warning in (*settings.warnings(), *warnings):
-            print(f"pybsp: {warning}", file=sys.stderr)
+            announce(f"pybsp: {warning}")
         found = simulate(program, p, chosen, args=args, kwargs=kwargs)
         path = settings.text(settings.TRACE) if simulated is None else simulated.trace
         if trace or path:
@@ -270,7 +270,7 @@ class _LogPSession(Session[RankProcessor]):
             try:
                 predicted = predict(timeline)
             except UsageError as error:
-                print(f"pybsp: the trace {path} has no prediction: {error}", file=sys.stderr)
+                announce(f"pybsp: the trace {path} has no prediction: {error}")
         traced = TracedRun(timeline, self._capacity, False, self.hosts, _now(), versions(virtual=False), predicted)
         chrome.trace_file.add_logp(path, traced)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from collections.abc import Iterable, Sequence
 from ctypes import addressof, c_char
 from functools import partial
@@ -13,6 +12,7 @@ from weakref import ref
 import numpy as np
 
 from .. import process, settings
+from ..announcing import announce
 from .memory import BufferPool, Bytes, first_free, in_use
 from .populating import populate
 from .wire import BY_MESSAGE
@@ -36,11 +36,10 @@ def free_bytes() -> int:
 def _say_full() -> None:
     """Once on a node, where nobody has asked for so little shared memory."""
     if not settings.text(settings.SHARED) and process.speaks("shared memory is full"):
-        print(
+        announce(
             f"pybsp: the shared memory of {socket.gethostname()} is full ({free_bytes() >> 20} MiB of /dev/shm are "
             "free): what its processors send and has no room there goes by messages, which takes longer; see "
-            "`df /dev/shm`",
-            file=sys.stderr,
+            "`df /dev/shm`"
         )
 
 

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from .. import process, slurm
+from ..announcing import flush
 from ..errors import LauncherError
 from ..process import SIZES, launched
 from .pmi import short_requests
@@ -173,12 +174,13 @@ def abort_job() -> NoReturn:
     """End all ranks of the job, also those outside of a communicator that is in use."""
     from mpi4py import MPI
 
-    for say in last_words:
-        with suppress(Exception):  # whatever becomes of it, the job is to end
-            say()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    time.sleep(DRAIN)
-    if MPI.Is_initialized() and not MPI.Is_finalized():
-        MPI.COMM_WORLD.Abort(1)
-    os._exit(1)  # MPICH's Abort can return before the launcher has ended this process
+    try:
+        for say in last_words:
+            with suppress(Exception):
+                say()
+        flush()
+        time.sleep(DRAIN)
+    finally:  # whatever becomes of the words, an interrupt among them, the job is to end
+        if MPI.Is_initialized() and not MPI.Is_finalized():
+            MPI.COMM_WORLD.Abort(1)
+        os._exit(1)  # MPICH's Abort can return before the launcher has ended this process

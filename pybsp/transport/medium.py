@@ -16,7 +16,6 @@ context, part of the tag, keeps them apart, so a split needs no MPI collective.
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -25,6 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from .. import process
+from ..announcing import announce
 from ..errors import AbortError, BSPError, ProcessorError, SyncError
 from ..failures import Failure
 from . import FAIL, FREE, KIND, QUIET, SYNC, Arrival, Charge, Parcel, Parcels, wire
@@ -457,7 +457,7 @@ class MPITransport(ABC):
         if MPI.COMM_WORLD.size == 1:
             raise AbortError(message)  # nobody else to end, and perhaps a notebook to keep
         if message:
-            print(message, file=sys.stderr)
+            announce(message)
         abort_job()
 
     @property

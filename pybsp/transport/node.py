@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .. import settings
+from ..announcing import announce
 from .board import Board
 from .window import Window
 from .wire import NO_BOARD
@@ -54,10 +54,9 @@ class Node:
                 window = Window(here, here.size < comm.size)  # type: ignore[arg-type]
             except (MemoryError, MPI.Exception) as error:
                 if here.rank == 0 and settings.text(settings.SHARED) != "0":
-                    print(
+                    announce(
                         f"pybsp: the ranks of {MPI.Get_processor_name()} send each other messages, as shared memory is "
-                        f"not to be had ({str(error).strip().splitlines()[0]})",
-                        file=sys.stderr,
+                        f"not to be had ({str(error).strip().splitlines()[0]})"
                     )
                 return None
             return cls(window, {rank: place for place, rank in enumerate(ranks)}, processes)

@@ -16,10 +16,10 @@ longer than the grace period looks whether those of its node are there, and ends
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
+from ..announcing import announce
 from ..errors import SyncError
 from .revocation import SLACK
 
@@ -137,7 +137,7 @@ class Patience:
         if waited >= self._warn_after and self._reported != since:
             self._reported = since
             if speaks:
-                print(f"pybsp: {self._witness.describe(waited, sorted(absent))}", file=sys.stderr, flush=True)
+                announce(f"pybsp: {self._witness.describe(waited, sorted(absent))}")
         # One ends the wait and revokes the exchange, of which the others hear; they end it alone only where they do
         # not.
         limit = self._timeout if speaks else self._timeout + SLACK

@@ -1,0 +1,33 @@
+"""What pybsp says beside a program's own output: on standard error, whatever has become of that.
+
+A program may have put a file in the place of sys.stderr or sys.stdout, whose disk is full, or have closed them: that
+costs words, and neither a result nor the end of a job.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from contextlib import suppress
+
+
+def announce(text: str) -> None:
+    """Print lines to standard error, or where they cannot be written there, to that which the process began with."""
+    for stream in (sys.stderr, sys.__stderr__):
+        if stream is not None:  # print takes None for standard output
+            with suppress(Exception):
+                print(text, file=stream, flush=True)
+                return
+
+
+def announce_error(error: BaseException) -> None:
+    """Print an exception with its traceback."""
+    announce("".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip("\n"))
+
+
+def flush() -> None:
+    """Let what was printed leave the process."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with suppress(Exception):
+                stream.flush()
