@@ -27,6 +27,7 @@ import pytest
 
 if TYPE_CHECKING:
     from .bsp import BSP
+    from .errors import BSPError
     from .job import Ended
     from .started import Ranks
     from .testing import RankWarning
@@ -423,6 +424,7 @@ class _OnRanks(_Runner):
 
         if self._over is not None:
             raise self._over.with_traceback(None)
+        kwargs = {name: self._for_ranks(name, value) for name, value in kwargs.items()}
         try:
             self._attempt(on_rank, warning_filters(), test, args, kwargs)
         except (TimeoutError, BSPError) as error:
@@ -450,10 +452,31 @@ class _OnRanks(_Runner):
             warning.show()
         _judge(self.item, ended)
 
+    def _for_ranks(self, name: str, value: Any) -> Any:
+        """An argument as ranks get it: what changes this process, or hears it, would go, and do there what is wrong.
+
+        Raises:
+            UsageError: it hears the warnings of this process.
+        """
+        __tracebackhide__ = True
+        from .testing import OwnPatches
+
+        if isinstance(value, pytest.WarningsRecorder):
+            raise self._unsendable(name, value, "it has the warnings of that", "; or use pytest.warns in the test")
+        return OwnPatches() if isinstance(value, pytest.MonkeyPatch) else value
+
+    def _unsendable(self, name: str, value: Any, why: str, way_out: str = "") -> BSPError:
+        from .errors import UsageError
+
+        return UsageError(
+            f"{self.item.nodeid}: argument {name}: expected what can go to ranks, by value, got a "
+            f"{type(value).__name__} of pytest's process ({why}); run this test on virtual processors or under mpiexec"
+            f"{way_out}"
+        )
+
     def _require_sendable(self) -> None:
         """Raise UsageError, which names it, for an argument of the test that cannot go to ranks."""
         __tracebackhide__ = True
-        from .errors import UsageError
         from .shipping import pickled
 
         for name in self.item._fixtureinfo.argnames:
@@ -461,11 +484,7 @@ class _OnRanks(_Runner):
             try:
                 pickled(value)
             except Exception as error:
-                raise UsageError(
-                    f"{self.item.nodeid}: argument {name}: expected what can go to ranks, by value, got a "
-                    f"{type(value).__name__} of pytest's process ({type(error).__name__}: {error}); run this test on "
-                    "virtual processors or under mpiexec"
-                ) from None
+                raise self._unsendable(name, value, f"{type(error).__name__}: {error}") from None
 
     def ready(self, test: Callable[..., Any]) -> None:
         from .testing import knows

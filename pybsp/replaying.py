@@ -89,6 +89,25 @@ class _ReplayedSaver(Saving):
         return default if part is None else snapshot.put_back(engine, list(engine.registrations.order), part)
 
 
+class _Debugger(pdb.Pdb):
+    """Python's, which knows whether it was left before the program's end."""
+
+    left = False
+
+    def set_quit(self) -> None:
+        self.left = True
+        super().set_quit()
+
+
+def _debugged(main: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What the program returns under a debugger; where that is left before, this process ends."""
+    debugger = _Debugger()
+    result = debugger.runcall(main, *args, **kwargs)
+    if debugger.left:
+        raise SystemExit
+    return result
+
+
 def replay(
     main: Callable[..., Any],
     args: Sequence[Any],
@@ -113,6 +132,6 @@ def replay(
         transport.where = engine.whereabouts
         engine.saver = _ReplayedSaver(engine, record)
         bsp = BSP(engine, header.machine)
-        result = pdb.Pdb().runcall(main, bsp, *args, **kwargs) if debug else main(bsp, *args, **kwargs)
+        result = _debugged(main, bsp, *args, **kwargs) if debug else main(bsp, *args, **kwargs)
         engine.finish()  # with what the run found at its end
         return result

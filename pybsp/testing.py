@@ -6,7 +6,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import ProcessorError, UsageError
@@ -140,16 +140,26 @@ class RankWarning(NamedTuple):
         warnings.showwarning(self.text, category, self.file, self.line)
 
 
+class OwnPatches:
+    """In the place of a test's MonkeyPatch: each rank has one of its own, and undoes it after the test."""
+
+
 def on_rank(
     bsp: BSP, filters: Sequence[Filter], test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[RankWarning]:
     """Run a test on a rank that was started for it; what it has warned of."""
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, ExitStack() as undone:
         warnings.resetwarnings()
         for one in filters:
             warnings.filterwarnings(*one, append=True)
+        own = {}
+        for name, value in kwargs.items():
+            if isinstance(value, OwnPatches):
+                import pytest
+
+                own[name] = undone.enter_context(pytest.MonkeyPatch.context())
         try:
-            on_processor(bsp, test, args, kwargs)
+            on_processor(bsp, test, args, {**kwargs, **own})
         except BaseException as error:
             for given in caught:  # no result takes them along
                 sys.stderr.write(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import fcntl
 import json
 import mmap
@@ -1633,6 +1634,29 @@ def test_a_replay_ends_as_the_run_did(tmp_path: Path) -> None:
         replayed(syncs, SYNC, SYNC, END)
     with pytest.raises(pybsp.CheckpointError, match="the record ends in superstep 1"):
         replayed(syncs, SYNC)
+
+
+@pytest.mark.parametrize(("commands", "result"), [("c\n", 7), ("n\nq\n", None), ("n\n", None)])
+def test_a_replay_that_is_left_in_the_debugger_says_nothing_of_the_program(
+    commands: str, result: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def main(bsp: pybsp.BSP) -> int:
+        bsp.sync()
+        bsp.sync()
+        return 7
+
+    write_record(tmp_path, "program.py", tmp_path, (SYNC, SYNC, END))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(commands))
+    trace = sys.gettrace()  # a debugger takes the place of what measures coverage
+    try:
+        if result is None:
+            with pytest.raises(SystemExit) as ended:
+                replay(main, (), {}, tmp_path, 1, True)
+            assert not ended.value.code
+        else:
+            assert replay(main, (), {}, tmp_path, 1, True) == result
+    finally:
+        sys.settrace(trace)
 
 
 def test_a_replay_needs_the_program_where_it_ran(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

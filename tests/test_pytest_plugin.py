@@ -416,15 +416,45 @@ def test_an_exit_of_one_processor_is_the_same_error_on_virtual_processors_and_on
     assert re.search(expected, ended.out, re.MULTILINE), ended.out
 
 
-def test_a_fixture_of_pytests_process_is_refused_on_ranks(tmp_path: Path) -> None:
+FIXTURES = """
+    import os, sys, pytest
+
+    @pytest.mark.bsp(p=2)
+    def test_changes(bsp, monkeypatch):
+        monkeypatch.setenv("CHANGED", str(bsp.pid))
+        monkeypatch.setattr(sys, "changed", bsp.pid, raising=False)
+        bsp.sync()
+        assert os.environ["CHANGED"] == str(sys.changed) == str(bsp.pid)
+
+    @pytest.mark.bsp(p=2)
+    def test_changes_and_fails(bsp, monkeypatch):
+        monkeypatch.setenv("CHANGED", "1")
+        assert not bsp.pid, "as it has to"
+
+    @pytest.mark.bsp(p=2)
+    def test_is_as_before(bsp):
+        assert "CHANGED" not in os.environ and not hasattr(sys, "changed")
+
+    @pytest.mark.bsp(p=2)
+    def test_captures(bsp, tmp_path, capsys):
+        pass
+
+    @pytest.mark.bsp(p=2)
+    def test_hears(bsp, recwarn):
+        pass
+"""
+
+
+def test_fixtures_of_pytests_process_change_each_rank_until_the_test_ends_or_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "test_bsp.py"
-    path.write_text("import pytest\n@pytest.mark.bsp(p=2)\ndef test_x(bsp, tmp_path, capsys): pass\n")
+    path.write_text(dedent(FIXTURES))
     ended = run([*ON_RANKS, str(path)])
     assert ended.code == 1, ended
-    said = (
-        r"test_x\[p2\]: argument capsys: expected what can go to ranks, by value, got a CaptureFixture of pytest's proc"
-    )
-    assert re.search(said, ended.out), ended
+    assert "3 failed, 2 passed" in ended.out, ended
+    assert "AssertionError: as it has to" in ended.out, ended
+    for refused in (r"captures\[p2\]: argument capsys", r"hears\[p2\]: argument recwarn"):
+        expected = rf"test_{refused}: expected what can go to ranks, by value, got a \w+ of pytest's process \("
+        assert re.search(expected, ended.out), ended
 
 
 CLASSES = """
