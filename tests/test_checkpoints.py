@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
-import io
 import fcntl
+import io
 import json
 import mmap
 import os
