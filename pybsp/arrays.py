@@ -200,7 +200,8 @@ class Array(Public):
 
         Args:
             dest: the processor that owns what is written.
-            values: what casts to the array's dtype (`same_kind`) and broadcasts to the indexed shape.
+            values: what casts to the array's dtype (`same_kind`, as numpy has it: a text that is too long is cut, and a
+                number too large for a float is infinite) and broadcasts to the indexed shape.
             at: None (all of it), a basic index, integer arrays, or a tuple with one of these per axis.
 
         Raises:
@@ -221,6 +222,8 @@ class Array(Public):
             [[0, 0, 1, 1, 2, 2], [2, 0, 0, 0, 0, 2], [0, 0, 0, 0, 0, 0]]
         """
         dest = self._processor(dest, "array.put", "dest")
+        if type(at) is list:
+            at = _numbers(at)
         shape = self._check_index(dest, at, "array.put")
         items = as_array(values, self._local.dtype, "array.put")
         try:
@@ -281,6 +284,8 @@ class Array(Public):
             [(3, [0.0, 12.0, 10.0, 0.0]), (3, [0.0, 12.0, 10.0, 0.0])]
         """
         source = self._processor(source, "array.get", "source")
+        if type(at) is list:
+            at = _numbers(at)
         shape = self._check_index(source, at, "array.get")
         ticket = Ticket(self, shape, None if into is None else self.checked_into("array.get", into, shape))
         self._ask(source, ticket, shape, at)
@@ -560,6 +565,15 @@ class Array(Public):
         if self._gone:
             return f"<freed array of {self.kind}, made at {self._created}>"
         return f"<array of {self.kind}, shape {self._local.shape} here, made at {self._created}>"
+
+
+def _numbers(at: list[Any]) -> Any:
+    """A list of ints as an array, once for all that look at it; another list as it is, which is refused by its name."""
+    try:
+        found = np.asarray(at)
+    except (ValueError, OverflowError):
+        return at
+    return found if found.dtype.kind in "iu" else at
 
 
 def _plain_shape(at: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
