@@ -84,7 +84,17 @@ def test_slices_numbers_and_nothing_are_indices_too(spmd: Spmd) -> None:
         assert local == after[Cyclic(9, spmd.p).part(pid)].tolist()
 
 
-def test_global_indices_are_those_of_numpy_on_every_axis(spmd: Spmd) -> None:
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: BlockCyclic((7, 9), (1, p), (2, 2)),
+        lambda p: Block((7, 9), (1, p)),
+        lambda p: Block((7, 9), (p, 1)),
+        lambda p: Cyclic((7, 9), (1, p)),
+    ],
+    ids=["block-cyclic", "block", "rows", "cyclic"],
+)
+def test_global_indices_are_those_of_numpy_on_every_axis(spmd: Spmd, make: Callable[[int], Layout]) -> None:
     whole = np.arange(7 * 9.0).reshape(7, 9)
     chosen: list[Any] = [
         (slice(1, 6, 2), -1),
@@ -98,14 +108,17 @@ def test_global_indices_are_those_of_numpy_on_every_axis(spmd: Spmd) -> None:
     ]
 
     def main(bsp: pybsp.BSP) -> Any:
-        layout = BlockCyclic((7, 9), (1, bsp.p), (2, 2))
+        layout = make(bsp.p)
         x = bsp.register(whole[layout.part(bsp.pid)].copy(), layout)
         bsp.sync()
         patterns = [x.global_pattern(at) for at in chosen]
         bsp.sync()
+        places = [np.empty(whole[() if at is None else at].shape) for at in chosen]
         tickets = [x.global_get(at) for at in chosen] + [pattern.get() for pattern in patterns]
+        tickets += [x.global_get(at, into=into) for at, into in zip(chosen, places, strict=True)]
         bsp.sync()
         values = [plain(ticket.value) for ticket in tickets]
+        assert values[-len(places) :] == [plain(into) for into in places]
         if bsp.pid == 0:
             x.global_put((slice(2, 4), slice(-2, None)), [[1], [2]])
         bsp.sync()
@@ -114,10 +127,42 @@ def test_global_indices_are_those_of_numpy_on_every_axis(spmd: Spmd) -> None:
     expected = [plain(whole[() if at is None else at]) for at in chosen]
     after = whole.copy()
     after[2:4, -2:] = [[1], [2]]
-    layout = BlockCyclic((7, 9), (1, spmd.p), (2, 2))
+    layout = make(spmd.p)
     for pid, (values, local) in enumerate(spmd(main)):
-        assert values == expected * 2
+        assert values == expected * 3
         assert local == plain(after[layout.part(pid)])
+
+
+OUTSIDE: list[Any] = [7, -8, (0, 9), slice(8), slice(-8, None), (slice(None), slice(0, 10)), [7], ([0], [-10])]
+NONE: list[Any] = [(0, 0, 0), True, (0, np.True_), 1.0, "1", slice(0, 1.0), slice(0, 4, 0), {}]
+
+
+def test_global_indices_outside_of_the_array_and_what_is_none_are_refused(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(Block((7, 9), (1, bsp.p)))
+        bsp.sync()
+        calls: list[Callable[[Any], Any]] = [x.global_get, lambda at: x.global_put(at, 1.0), x.global_pattern]
+        errors = [[caught(call, at) for at in (*OUTSIDE, *NONE)] for call in calls]
+        bsp.sync()
+        return errors
+
+    for errors in spmd(main):
+        for name, of_call in zip(("get", "put", "pattern"), errors, strict=True):
+            for at, error in zip((*OUTSIDE, *NONE), of_call, strict=True):
+                assert error.kind is (pybsp.UsageError if any(at is one for one in NONE) else pybsp.BoundsError), at
+                assert error.text.startswith(f"array.global_{name}: argument indices: expected "), (at, error)
+
+
+def test_what_ints_and_slices_select_goes_without_indices(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(Block((200, 300), (bsp.p, 1)))
+        bsp.sync()
+        x.global_put(slice(None), 1.0)
+        bytes_out = sum(out.used for out in x._superstep.accesses.puts.values())
+        bsp.sync()
+        return bytes_out, bool((x.local == 1.0).all())
+
+    assert spmd(main) == [(8 * 200 * 300, True)] * spmd.p
 
 
 def test_gets_by_global_indices_write_into_an_array_in_their_turn(spmd: Spmd) -> None:

@@ -571,6 +571,29 @@ def test_one_that_differs_is_said_at_the_next_sync(spmd: Spmd, odd: int, other: 
         assert "allreduce" in str(error), str(error)
 
 
+@pytest.mark.parametrize("beside", ["nothing", "puts", "a queue"])
+def test_what_comes_for_a_call_that_a_processor_has_not_started_is_said_whatever_comes_beside_it(
+    spmd: Spmd, beside: str
+) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+
+    def main(bsp: pybsp.BSP) -> None:
+        x, queue = bsp.array(1), bsp.queue(np.float64)
+        bsp.sync()
+        if bsp.pid == 0:
+            broadcast.start(bsp, 1.5, like=0.0)
+        if beside == "puts":
+            x.put((bsp.pid + 1) % bsp.p, 1.0)
+        elif beside == "a queue":
+            queue.send((bsp.pid + 1) % bsp.p, 1.0)
+        bsp.sync()
+
+    for error in spmd.errors(main):
+        assert isinstance(error, pybsp.UsageError), error
+        assert "broadcast" in str(error), error
+
+
 @pytest.mark.parametrize("doing", ["sync", "end", "ledger", "split"])
 def test_a_processor_that_does_something_else_than_a_collective_is_named(spmd: Spmd, doing: str) -> None:
     if spmd.p == 1:
