@@ -28,7 +28,7 @@ from pybsp.collectives.baselines.prefix_pipelined import prefix_pipelined
 from pybsp.collectives.operators import operator_name
 from tests.conftest import Spmd
 
-from .programs import LONG
+from .programs import LONG, caught
 from .values import first
 
 ADD = operator.add
@@ -336,6 +336,29 @@ def test_different_primitives_at_once(spmd: Spmd, name: str, other: str) -> None
     for error in spmd.errors(main):
         assert isinstance(error, pybsp.BSPError), error
         assert mine in str(error) or theirs in str(error), str(error)
+
+
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("function", [allreduce, prefix])
+def test_other_arguments_are_heeded_after_calls_of_the_same_without_them(
+    spmd: Spmd, function: Any, started: bool
+) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        def call(**others: Any) -> Any:
+            return (
+                function.start(bsp, 1.0, np.add, **others).finish() if started else function(bsp, 1.0, np.add, **others)
+            )
+
+        usual = [call(), call()]
+        wrong: list[dict[str, Any]] = [{"algorithm": "fast"}, {"degree": 1}, {"order": "other"}, {"out": [0.0]}]
+        errors = [caught(lambda one=one: call(**one)) for one in wrong]
+        return [float(one) for one in (*usual, call(order="fixed"), call(degree=2))], errors
+
+    for pid, (found, errors) in enumerate(spmd(main)):
+        assert found == 4 * [float(spmd.p if function is allreduce else pid + 1)]
+        for name, error in zip(("algorithm", "degree", "order", "out"), errors, strict=True):
+            assert error.kind is pybsp.UsageError
+            assert error.text.startswith(f"{function.__name__}: argument {name}: expected ")
 
 
 @pytest.mark.parametrize("name", EVERY)
