@@ -105,6 +105,19 @@ def halves(p: int) -> list[tuple[int, ...]]:
     return [tuple(range(p - 1, p // 3 - 1, -1)), *([tuple(range(p // 3))] if p // 3 else [])]
 
 
+@pytest.mark.parametrize("function", [collectives.allreduce, collectives.prefix])
+def test_on_a_group_of_one_each_result_is_an_array_of_its_own(spmd: Spmd, function: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        group = bsp.group([0] if bsp.pid == 0 else range(1, bsp.p))
+        value = np.ones(3)
+        for _ in range(3):
+            result = function(group, value, np.add)
+            result[:] = -1.0
+        return value.tolist()
+
+    assert spmd(main) == [[1.0] * 3] * spmd.p
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_on_groups_of_unequal_sizes_a_collective_gives_what_machines_of_their_sizes_have(spmd: Spmd, name: str) -> None:
     function, arguments = CALLS[name]
