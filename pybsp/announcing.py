@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import traceback
 from contextlib import suppress
+from typing import TextIO
 
 
 def announce(text: str) -> None:
@@ -25,9 +26,14 @@ def announce_error(error: BaseException) -> None:
     announce("".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip("\n"))
 
 
-def flush() -> None:
-    """Let what was printed leave the process."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            with suppress(Exception):
-                stream.flush()
+def flush() -> bool:
+    """Let what was printed leave the process; whether standard error takes words."""
+    return [_flushed(stream) for stream in (sys.stdout, sys.stderr)][1]
+
+
+def _flushed(stream: TextIO) -> bool:
+    try:
+        stream.flush()
+    except Exception:  # None, closed, or of a full disk
+        return False
+    return True

@@ -130,9 +130,13 @@ class MachinePart:
 
 
 def python_numbers(value: Any) -> Any:
-    """The same with Python's numbers in place of numpy's, in rows and tables too."""
-    if isinstance(value, (np.integer, np.floating)):
-        return value.item()
+    """The same with Python's own numbers in place of numpy's and enumerations', in rows and tables too."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value)
     if isinstance(value, np.ndarray):
         return value.tolist()
     if type(value) in (list, tuple):

@@ -10,6 +10,7 @@ third each rank runs pytest, with fixtures of its own. Where hypothesis draws ex
 
 from __future__ import annotations
 
+import copyreg
 import faulthandler
 import inspect
 import os
@@ -420,11 +421,14 @@ class _OnRanks(_Runner):
     def run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         __tracebackhide__ = True
         from .errors import BSPError
-        from .testing import on_rank, warning_filters
+        from .testing import on_rank, own_patches, warning_filters
 
         if self._over is not None:
             raise self._over.with_traceback(None)
-        kwargs = {name: self._for_ranks(name, value) for name, value in kwargs.items()}
+        copyreg.pickle(pytest.MonkeyPatch, lambda _: (own_patches, ()))
+        for name, value in kwargs.items():
+            if isinstance(value, pytest.WarningsRecorder):  # it can go, and would hear nothing
+                raise self._unsendable(name, value, "it has the warnings of that", "; or use pytest.warns in the test")
         try:
             self._attempt(on_rank, warning_filters(), test, args, kwargs)
         except (TimeoutError, BSPError) as error:
@@ -451,19 +455,6 @@ class _OnRanks(_Runner):
         for warning in dict.fromkeys(warning for one in ended for warning in one.result or ()):
             warning.show()
         _judge(self.item, ended)
-
-    def _for_ranks(self, name: str, value: Any) -> Any:
-        """An argument as ranks get it: what changes this process, or hears it, would go, and do there what is wrong.
-
-        Raises:
-            UsageError: it hears the warnings of this process.
-        """
-        __tracebackhide__ = True
-        from .testing import OwnPatches
-
-        if isinstance(value, pytest.WarningsRecorder):
-            raise self._unsendable(name, value, "it has the warnings of that", "; or use pytest.warns in the test")
-        return OwnPatches() if isinstance(value, pytest.MonkeyPatch) else value
 
     def _unsendable(self, name: str, value: Any, why: str, way_out: str = "") -> BSPError:
         from .errors import UsageError

@@ -134,6 +134,7 @@ class Stream:
     Attributes:
         pid: of this processor.
         superstep: of the call, from 0.
+        sending: whether something goes out with the superstep that goes on.
         arrived: what came with the last superstep; arrays are read-only views, until the next one ends.
 
     Examples:
@@ -154,12 +155,12 @@ class Stream:
         [(2, [2, 0, 1]), (2, []), (2, [])]
     """
 
-    __slots__ = ("_gate", "_mail", "_name", "_rides", "_signature", "arrived", "pid", "superstep")
+    __slots__ = ("_gate", "_mail", "_name", "_rides", "_signature", "arrived", "pid", "sending", "superstep")
 
     def __init__(self, rides: Rides, name: str, mine: int) -> None:
         self._name, self._gate = name, rides.gate
         self._rides, self._mail = rides, rides.mail
-        self.pid, self.superstep = rides.pid, 0
+        self.pid, self.superstep, self.sending = rides.pid, 0, False
         self.arrived: list[Letter] = []
         self._signature = mine
 
@@ -176,6 +177,7 @@ class Stream:
         """
         if type(dest) is not int or not 0 <= dest < self._gate.limit:
             dest = self._processor("send", "dest", dest)
+        self.sending = True
         self._mail.operation = self._name
         already = self._mail.words(dest)
         self._mail.send(dest, payload, self._tag(note))
@@ -193,6 +195,7 @@ class Stream:
                 f"{self._name}: stream.send_all: argument dests: expected several processors, got {dests!r:.60}"
             ) from None
         if pids:
+            self.sending = True
             self._mail.operation = self._name
             words = self._mail.send_all(pids, payload, self._tag(note))
             self._rides.count(self._name, words * (len(pids) - pids.count(self._rides.pid)))
@@ -247,7 +250,7 @@ class Stream:
         mine = self._signature
         self._signature = following(mine)
         self.superstep += 1
-        self.arrived = []
+        self.arrived, self.sending = [], False
         return mine
 
 
@@ -377,7 +380,8 @@ class Ride(Public, Generic[Result_co]):
         """A superstep has ended, or the first one begins.
 
         Raises:
-            UsageError: the function goes on after the supersteps that it has said it takes.
+            UsageError: the function goes on after the supersteps that it has said it takes, or has sent something after
+                its last one.
         """
         try:
             next(self._steps)
@@ -386,9 +390,17 @@ class Ride(Public, Generic[Result_co]):
             self._value, self.done = end.value, True
             if self.supersteps is None:
                 self.supersteps = self.ended
+            if any(stream.sending for stream in self.streams):
+                raise UsageError(
+                    f"{self.name}: stream.send: expected a `yield` after it, with which a superstep ends and it "
+                    "arrives, got the end of the function"
+                ) from None
             self._close()
             return
         if self.supersteps is not None and self.ended > self.supersteps:
+            if len(self.streams) > 1:  # another call of the same name, that is a part of it, has said it
+                self.supersteps = None
+                return
             raise UsageError(
                 f"{self.name}: stream.takes: argument supersteps: expected as many as its function takes, got "
                 f"{self.supersteps}, after which it has gone on"
@@ -764,6 +776,8 @@ class Rides(Participant):
 
     def going_on(self, name: str) -> str:
         """What this processor does that is in a superstep of a function's own, in words."""
+        if not self._calls and self.group_calls.since < 0:
+            return f"went on with {name}"
         last = self.last_call()
         # Another one may have been called since this was started.
         return f"called {last.described()}" if last.name == name else f"went on with {name}"

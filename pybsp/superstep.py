@@ -928,7 +928,8 @@ class SuperstepEngine:
         """The same of plain sections, as `Near.exchange_mail` brings them, and what is for this processor itself.
 
         Returns:
-            What that counts; None where there are several patterns: nothing was done then, beside taking the notes.
+            What that counts; None where there are several patterns, or some that are made: nothing was done then,
+            beside taking the notes.
         """
         found = sections_by_stream(came, self._noted)
         for stream, section in own.items():

@@ -140,8 +140,20 @@ class RankWarning(NamedTuple):
         warnings.showwarning(self.text, category, self.file, self.line)
 
 
-class OwnPatches:
-    """In the place of a test's MonkeyPatch: each rank has one of its own, and undoes it after the test."""
+_patches: list[Any] = []  # of the test that runs on this rank
+
+
+def own_patches() -> Any:
+    """A MonkeyPatch of this rank, in the place of that of pytest's process: it is undone after the test."""
+    import pytest
+
+    _patches.append(pytest.MonkeyPatch())
+    return _patches[-1]
+
+
+def _undo() -> None:
+    while _patches:
+        _patches.pop().undo()
 
 
 def on_rank(
@@ -152,14 +164,9 @@ def on_rank(
         warnings.resetwarnings()
         for one in filters:
             warnings.filterwarnings(*one, append=True)
-        own = {}
-        for name, value in kwargs.items():
-            if isinstance(value, OwnPatches):
-                import pytest
-
-                own[name] = undone.enter_context(pytest.MonkeyPatch.context())
+        undone.callback(_undo)
         try:
-            on_processor(bsp, test, args, {**kwargs, **own})
+            on_processor(bsp, test, args, kwargs)
         except BaseException as error:
             for given in caught:  # no result takes them along
                 sys.stderr.write(

@@ -335,7 +335,7 @@ def _add_place(error: BaseException, transport: MPITransport, at: SuperstepEngin
 
 def speaker_of(error: BaseException, at: SuperstepEngine | None, transport: MPITransport) -> int:
     """The processor that prints an error that all know of."""
-    known = transport.settled or (error if isinstance(error, BSPError) else at.gate.failed if at is not None else None)
+    known = transport.settled or (at.gate.failed if at is not None else None) or error
     return speaker(known) if isinstance(known, BSPError) else 0
 
 
@@ -398,9 +398,12 @@ def uncaught(error: BaseException, say: Callable[[], Any]) -> None:
     def printed() -> None:
         try:
             say()
-        except Exception as failure:  # of the program's own hook, or of what it prints to: the job is to end
+        except Exception as failure:  # of the program's own hook: the job is to end
             announce_error(failure)
             announce_error(error)
+        else:
+            if not flush():  # Python's says nothing of words that are lost
+                announce_error(error)
 
     try:
         _end(error, printed)

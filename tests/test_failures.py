@@ -325,6 +325,31 @@ def test_a_processor_raises_after_the_last_run(program: Program) -> None:
     failed_once(ended, "ValueError: boom")
 
 
+@pytest.mark.parametrize("going_on", [0, 1])
+def test_an_error_of_all_that_a_processor_has_caught_is_printed_by_the_one_that_is_to(
+    program: Program, going_on: int
+) -> None:
+    ended = ranks(
+        2,
+        program(f"""
+            from pybsp.collectives import broadcast
+            def main(bsp):
+                if bsp.pid == 0:
+                    broadcast.start(bsp, 1.0, like=1.0)
+                try:
+                    bsp.sync()
+                except pybsp.BSPError:
+                    if bsp.pid != {going_on}:
+                        raise
+                bsp.grid(1, bsp.p)
+            pybsp.run(main)
+        """),
+    )
+    assert ended.code != 0
+    assert ended.err.count("Traceback (most recent call last)") in (1, 2), ended  # with its cause, where it is derived
+    assert "broadcast: processor 1 has not called broadcast where processor 0 is in broadcast" in ended.err, ended
+
+
 @pytest.mark.whole
 def test_a_processor_raises_and_the_others_catch_it_and_go_on(program: Program) -> None:
     ended = ranks(

@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,7 @@ NUMPYS: dict[str, Any] = {
     "p": np.int64(4),
     "g": np.float32(0.5),
     "l": np.int32(2),
-    "r": np.float64(3),
+    "r": np.longdouble(3),
     "segments": np.array([[0, 1, 2, 3]]),
     "late": {"empty": np.float32(0.25)},
     "after": [(np.float32(0.5), np.int64(1))],
@@ -173,7 +174,7 @@ PYTHONS: dict[str, Any] = {
         (BSPMachine, NUMPYS, PYTHONS),
         (
             EBSPMachine,
-            {"p": np.int8(2), "g1": np.float32(1), "g2": 1, "s": np.int64(1)},
+            {"p": IntEnum("Size", {"TWO": 2})(2), "g1": np.float32(1), "g2": 1, "s": np.int64(1)},
             {"p": 2, "g1": 1.0, "g2": 1, "s": 1},
         ),
         (

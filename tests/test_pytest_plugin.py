@@ -431,6 +431,15 @@ FIXTURES = """
         monkeypatch.setenv("CHANGED", "1")
         assert not bsp.pid, "as it has to"
 
+    @pytest.fixture
+    def holder(monkeypatch):
+        return [monkeypatch]
+
+    @pytest.mark.bsp(p=2)
+    def test_changes_by_a_fixture(bsp, holder, monkeypatch):
+        holder[0].setenv("CHANGED", "1")
+        assert holder[0] is monkeypatch
+
     @pytest.mark.bsp(p=2)
     def test_is_as_before(bsp):
         assert "CHANGED" not in os.environ and not hasattr(sys, "changed")
@@ -450,7 +459,7 @@ def test_fixtures_of_pytests_process_change_each_rank_until_the_test_ends_or_are
     path.write_text(dedent(FIXTURES))
     ended = run([*ON_RANKS, str(path)])
     assert ended.code == 1, ended
-    assert "3 failed, 2 passed" in ended.out, ended
+    assert "3 failed, 3 passed" in ended.out, ended
     assert "AssertionError: as it has to" in ended.out, ended
     for refused in (r"captures\[p2\]: argument capsys", r"hears\[p2\]: argument recwarn"):
         expected = rf"test_{refused}: expected what can go to ranks, by value, got a \w+ of pytest's process \("

@@ -242,6 +242,81 @@ def test_a_function_that_goes_on_after_what_it_has_said_it_takes_is_an_error(spm
         assert expected in str(error)
 
 
+def test_a_function_may_have_the_name_of_the_collectives_in_it(spmd: Spmd) -> None:
+    def twice(bsp: pybsp.BSP) -> Any:
+        total = yield from allreduce.steps(bsp, 1.0, np.add)
+        return (yield from allreduce.steps(bsp, total, np.add))
+
+    for result in spmd(lambda bsp: bsp.carry_out("allreduce", twice(bsp))):
+        assert result == spmd.p**2
+
+
+@pytest.mark.parametrize("after", ["sync", "allreduce"])
+def test_what_is_sent_after_the_last_yield_is_an_error(spmd: Spmd, after: str) -> None:
+    def steps(bsp: pybsp.BSP) -> Any:
+        stream = bsp.stream("steps")
+        yield
+        stream.send_all([(bsp.pid + 1) % bsp.p], 1)
+
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.ride("steps", steps(bsp))
+        if after == "sync":
+            bsp.sync()
+        else:
+            allreduce(bsp, 1.0, np.add)
+        if spmd.p == 1:
+            bsp.sync()
+
+    for error in spmd.errors(main):
+        assert isinstance(error, pybsp.UsageError), error
+        assert str(error).startswith("steps: stream.send: expected a `yield` after it, with which a superstep ends")
+
+
+def test_a_processor_that_syncs_where_another_goes_on_with_what_sends_nothing_is_named(spmd: Spmd) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+
+    def silent() -> Any:
+        yield
+
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == 0:
+            bsp.carry_out("silent", silent())
+        else:
+            bsp.sync()
+
+    for error in spmd.errors(main):
+        assert isinstance(error, pybsp.SyncError), error
+        assert "processor 0 went on with silent in superstep 0" in str(error)
+
+
+@pytest.mark.parametrize("function", [allreduce, prefix, broadcast])
+def test_what_rides_after_numbers_need_be_none(spmd: Spmd, function: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        def start(value: Any) -> Any:
+            if function is broadcast:
+                return broadcast.start(bsp, value if bsp.pid == 0 else None, like=0.0)
+            return function.start(bsp, value, np.add)
+
+        start(1.0)
+        start(2.0)
+        bsp.sync()
+        value = np.ones(3)
+        if function is broadcast:
+            error = caught(start, value) if bsp.pid == 0 else None
+            return error is None or error.text.startswith(
+                "broadcast: argument value: expected number, as argument like says"
+            )
+        ticket = start(value)
+        value[:] = 7.0  # it was copied
+        while not ticket.done:
+            bsp.sync()
+        return plain(ticket.value)
+
+    for pid, found in enumerate(spmd(main)):
+        assert found == (True if function is broadcast else [float(spmd.p if function is allreduce else pid + 1)] * 3)
+
+
 @pytest.mark.parametrize("on", ["the machine", "a group"])
 def test_what_nobody_waits_for_is_named(spmd: Spmd, on: str) -> None:
     if spmd.p == 1:
