@@ -146,6 +146,10 @@ def test_parameters_that_cannot_be(change: dict[str, Any], said: str) -> None:
         EBSPMachine(**{"p": 2, "g1": 1.0, "g2": 1.0, "s": 1.0, **change})
 
 
+class Size(IntEnum):
+    TWO = 2
+
+
 NUMPYS: dict[str, Any] = {
     "p": np.int64(4),
     "g": np.float32(0.5),
@@ -174,7 +178,7 @@ PYTHONS: dict[str, Any] = {
         (BSPMachine, NUMPYS, PYTHONS),
         (
             EBSPMachine,
-            {"p": IntEnum("Size", {"TWO": 2})(2), "g1": np.float32(1), "g2": 1, "s": np.int64(1)},
+            {"p": Size.TWO, "g1": np.float32(1), "g2": 1, "s": np.int64(1)},
             {"p": 2, "g1": 1.0, "g2": 1, "s": 1},
         ),
         (
