@@ -112,7 +112,10 @@ def unpack(commit: str, folder: Path, library: str) -> None:
     if done.returncode:
         raise SystemExit(f"before: {' '.join(command)}: {done.stderr.decode().strip()}")
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(folder, filter="data")
+        if hasattr(tarfile, "data_filter"):  # 3.10.12, 3.11.4 and later ones want to know
+            archive.extractall(folder, filter="data")
+        else:
+            archive.extractall(folder)
     (folder / "pybsp").rename(folder / library)
 
 
