@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from ..bsp import BSP
 from ..cost import Cost, Machine
 from ..rides import Ride, Supersteps
+from ..short_records import NUMBERS
 from . import by_blocks, fixed_order, tree
 from .algorithms import divisible, joining, named, only_trees
 from .counted.blocks import counted as counted_blocks
@@ -209,7 +211,36 @@ def _riding(
     return start(bsp, "reduce", value, op, order, degree, _prepare, root, out if bsp.pid == root else None)
 
 
-@primitive(cost, plan, _small, _riding)
+def _quick(otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """The plain call, for `primitive`: of numbers to processor 0 it finds what `climb` has prepared, as most do."""
+
+    def at_once(
+        bsp: BSP,
+        value: Any,
+        op: Operator,
+        root: int = 0,
+        degree: int | None = None,
+        order: Order = "any",
+        algorithm: str | None = None,
+        *,
+        out: Array | None = None,
+    ) -> Any:
+        plain = degree is None and out is None and algorithm is None
+        if plain and type(value) in NUMBERS and type(root) is int and not root:
+            try:
+                found = bsp.prepared.get(("reduce", op, order))
+            except (AttributeError, TypeError):  # bsp is no processor, or an argument cannot be hashed: see there
+                found = None
+            if found is not None and found is not NOT_SMALL:
+                result = found(value)
+                if result is not NOT_SMALL:
+                    return None if bsp.pid else result
+        return otherwise(bsp, value, op, root, degree, order, algorithm, out=out)
+
+    return at_once
+
+
+@primitive(cost, plan, _small, _riding, quick=_quick)
 def reduce(
     bsp: BSP,
     value: Any,

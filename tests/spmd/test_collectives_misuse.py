@@ -339,7 +339,7 @@ def test_different_primitives_at_once(spmd: Spmd, name: str, other: str) -> None
 
 
 @pytest.mark.parametrize("started", [False, True])
-@pytest.mark.parametrize("function", [allreduce, prefix])
+@pytest.mark.parametrize("function", [allreduce, prefix, reduce])
 def test_other_arguments_are_heeded_after_calls_of_the_same_without_them(
     spmd: Spmd, function: Any, started: bool
 ) -> None:
@@ -350,13 +350,18 @@ def test_other_arguments_are_heeded_after_calls_of_the_same_without_them(
             )
 
         usual = [call(), call()]
-        wrong: list[dict[str, Any]] = [{"algorithm": "fast"}, {"degree": 1}, {"order": "other"}, {"out": [0.0]}]
+        wrong: list[dict[str, Any]] = [{"algorithm": "fast"}, {"degree": 1}, {"order": "other"}]
+        if function is not reduce or bsp.p == 1:  # of which out is that of one processor alone
+            wrong.append({"out": [0.0]})
         errors = [caught(lambda one=one: call(**one)) for one in wrong]
-        return [float(one) for one in (*usual, call(order="fixed"), call(degree=2))], errors
+        last = call(root=bsp.p - 1) if function is reduce else call()
+        return [*usual, call(order="fixed"), call(degree=2), last], errors
 
     for pid, (found, errors) in enumerate(spmd(main)):
-        assert found == 4 * [float(spmd.p if function is allreduce else pid + 1)]
-        for name, error in zip(("algorithm", "degree", "order", "out"), errors, strict=True):
+        total = float(pid + 1 if function is prefix else spmd.p)
+        roots = [0, 0, 0, 0, spmd.p - 1] if function is reduce else [pid] * 5
+        assert found == [total if pid == root else None for root in roots]
+        for name, error in zip(("algorithm", "degree", "order", "out"), errors, strict=False):
             assert error.kind is pybsp.UsageError
             assert error.text.startswith(f"{function.__name__}: argument {name}: expected ")
 
