@@ -28,7 +28,8 @@ def announce_error(error: BaseException) -> None:
 
 def flush() -> bool:
     """Let what was printed leave the process; whether standard error takes words."""
-    return [_flushed(stream) for stream in (sys.stdout, sys.stderr)][1]
+    _flushed(sys.stdout)
+    return _flushed(sys.stderr)
 
 
 def _flushed(stream: TextIO) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import UsageError
+from .process import MOST_PROCESSORS
 
 
 def as_array(values: Any, dtype: np.dtype[Any], operation: str) -> NDArray[Any]:
@@ -48,6 +49,20 @@ def whole(value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         return None
+
+
+def processors(operation: str, given: Any) -> int:
+    """The argument p: how many processors there are to be.
+
+    Raises:
+        UsageError: it is no number of them.
+    """
+    number = whole(given)
+    if number is None or not 1 <= number <= MOST_PROCESSORS:
+        raise UsageError(
+            f"{operation}: argument p: expected a whole number from 1 to {MOST_PROCESSORS}, got {given!r:.40}"
+        )
+    return number
 
 
 def what(thing: Any) -> str:

@@ -421,11 +421,10 @@ class _OnRanks(_Runner):
     def run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         __tracebackhide__ = True
         from .errors import BSPError
-        from .testing import on_rank, own_patches, warning_filters
+        from .testing import on_rank, warning_filters
 
         if self._over is not None:
             raise self._over.with_traceback(None)
-        copyreg.pickle(pytest.MonkeyPatch, lambda _: (own_patches, ()))
         for name, value in kwargs.items():
             if isinstance(value, pytest.WarningsRecorder):  # it can go, and would hear nothing
                 raise self._unsendable(name, value, "it has the warnings of that", "; or use pytest.warns in the test")
@@ -484,9 +483,11 @@ class _OnRanks(_Runner):
 
     def _ranks(self) -> Ranks:
         from .started import Ranks
+        from .testing import own_patches
 
         jobs = self.item.config.stash[_started]
         if self.p not in jobs:
+            copyreg.pickle(pytest.MonkeyPatch, lambda _: (own_patches, ()))
             jobs[self.p] = Ranks(self.p, None)
         return jobs[self.p]
 

@@ -15,7 +15,7 @@ from .announcing import announce
 from .bsp import BSP
 from .checkpoints import asked as checkpoints
 from .checkpoints.due import Every
-from .convert import check_program, whole
+from .convert import check_program, processors
 from .errors import ProcessorError, SyncError, UsageError, where
 from .failures import exited_alone, failure_of, from_the_program, is_lone_exit, killed, note_place, outcome
 from .files import require_place
@@ -27,7 +27,6 @@ from .log import Log, charges, combine, ridden
 from .machine import BSPMachine, EBSPMachine, for_p, machine_in_force
 from .on_network import Steps, steps_of
 from .part_totals import largest, sums
-from .process import MOST_PROCESSORS
 from .routing.choice import Routing, name_of, resolved
 from .routing.choice import router as make_router
 from .settings import LEDGER, checks_enabled, text, warnings
@@ -205,12 +204,7 @@ def simulate(
                 + (f", got {', '.join(others)}, which is for the program; write p=4" if others else "")
             )
         p = machine.p
-    number = whole(p)
-    if number is None or not 1 <= number <= MOST_PROCESSORS:
-        raise UsageError(
-            f"pybsp.simulate: argument p: expected a whole number from 1 to {MOST_PROCESSORS}, got {p!r:.40}"
-        )
-    p = number
+    p = processors("pybsp.simulate", p)
     timeout = timeout_of("pybsp.simulate", timeout)
     ours = {"router": differs(router, "direct"), "machine": machine is not None, "checked": checked is not None}
     ours |= {

@@ -6,7 +6,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import ProcessorError, UsageError
@@ -151,20 +151,14 @@ def own_patches() -> Any:
     return _patches[-1]
 
 
-def _undo() -> None:
-    while _patches:
-        _patches.pop().undo()
-
-
 def on_rank(
     bsp: BSP, filters: Sequence[Filter], test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[RankWarning]:
     """Run a test on a rank that was started for it; what it has warned of."""
-    with warnings.catch_warnings(record=True) as caught, ExitStack() as undone:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.resetwarnings()
         for one in filters:
             warnings.filterwarnings(*one, append=True)
-        undone.callback(_undo)
         try:
             on_processor(bsp, test, args, kwargs)
         except BaseException as error:
@@ -176,6 +170,9 @@ def on_rank(
             if ends is not None:
                 raise ends.with_traceback(error.__traceback__) from None
             raise
+        finally:
+            while _patches:
+                _patches.pop().undo()
     return [
         RankWarning(
             str(given.message),

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import settings
-from ..convert import check_program
+from ..convert import check_program, processors
 from ..errors import UsageError
 from ..machine import LogPMachine
-from ..process import MOST_PROCESSORS
 from .arguments import MOST_STEPS, whole
 from .engine import Engine, Simulation
 from .processor import Program
@@ -128,12 +127,7 @@ def machine_of(program: Program, p: int | None, machine: LogPMachine | None, ope
     """
     check_program(operation, "program", program, "LogP processor")
     if p is not None:
-        number = whole(p)
-        if number is None or not 1 <= number <= MOST_PROCESSORS:
-            raise UsageError(
-                f"{operation}: argument p: expected a whole number from 1 to {MOST_PROCESSORS}, got {p!r:.40}"
-            )
-        p = number
+        p = processors(operation, p)
     if machine is not None and not isinstance(machine, LogPMachine):
         raise UsageError(f"{operation}: argument machine: expected a pybsp.LogPMachine, got {type(machine).__name__}")
     if machine is None:
