@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..convert import what
+from ..convert import no_mask, what
 from ..errors import UsageError
 from ..rides import Letter
 from .one_superstep import Exchange, exchange_of
 from .plan import Plan
-from .primitive import NOT_SMALL, no_mask, numbers, placed, remember, room, unpacked
+from .primitive import NOT_SMALL, numbers, placed, remember, room, unpacked
 
 Ints = NDArray[np.int64]
 

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..convert import no_mask
 from ..errors import UsageError
 from .duplicate_shares import Counts, Share, cut
-from .primitive import item_words, no_mask, own_argument, packed
+from .primitive import item_words, own_argument, packed
 
 Records = NDArray[Any]  # shape (n,), fields "item" and "copies": each an item that is to be copied so many times
 MOST = 2**62  # copies in all

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..convert import what
+from ..convert import no_mask, what
 from ..cost import Cost, Machine
 from ..errors import UsageError
 from ..rides import Supersteps
@@ -20,7 +20,7 @@ from .allreduce import cost as cost_of_reduction
 from .allreduce import run as run_reduction
 from .blocks import block_of
 from .plan import Plan
-from .primitive import Call, flag, integer, no_mask, numbers, primitive
+from .primitive import Call, flag, integer, numbers, primitive
 
 NAME = "histogram"
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
+from ..convert import no_mask
 from ..cost import Cost, Machine
 from ..errors import UsageError
 from ..rides import Supersteps
@@ -30,7 +31,6 @@ from .primitive import (
     integer,
     is_array,
     item_words,
-    no_mask,
     own_argument,
     own_result,
     packed,

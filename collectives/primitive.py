@@ -466,19 +466,6 @@ def check_operator(name: str, op: Any) -> str:
     return operator_name(op)
 
 
-def no_mask(name: str, argument: str, value: Any) -> None:
-    """Refuse a masked array, whose mask would be lost.
-
-    Raises:
-        UsageError: it is one.
-    """
-    if isinstance(value, np.ma.MaskedArray):
-        raise UsageError(
-            f"{name}: argument {argument}: expected an array without a mask, got a masked one; use .compressed() to "
-            "leave out what is masked, or .filled()"
-        )
-
-
 def sequence(name: str, argument: str, value: Any) -> list[Any]:
     """An argument that is a sequence of items.
 

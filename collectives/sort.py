@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
+from ..convert import no_mask
 from ..cost import Cost, Machine, Superstep
 from ..errors import UsageError
 from ..rides import PLAINLY, Supersteps
@@ -49,7 +50,6 @@ from .primitive import (
     flag,
     integer,
     item_words,
-    no_mask,
     numbers,
     packed,
     primitive,

@@ -18,8 +18,10 @@ def as_array(values: Any, dtype: np.dtype[Any], operation: str) -> NDArray[Any]:
     """The values as an array of the dtype; arrays cast by `same_kind`, Python integers to any number that holds them.
 
     Raises:
-        UsageError: the values do not cast.
+        UsageError: the values do not cast, or are masked.
     """
+    if isinstance(values, np.ndarray) and type(values) is not np.ndarray:
+        no_mask(operation, "values", values)
     try:
         if isinstance(values, (np.ndarray, np.generic)):
             array = np.asarray(values)
@@ -39,6 +41,19 @@ def as_array(values: Any, dtype: np.dtype[Any], operation: str) -> NDArray[Any]:
             f"{operation}: argument values: expected {dtype} or what casts to it (same_kind), got {what(values)} "
             f"({error}); convert with .astype, or use that dtype from the start"
         ) from None
+
+
+def no_mask(operation: str, argument: str, value: Any) -> None:
+    """Refuse a masked array, whose mask would be lost.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise UsageError(
+            f"{operation}: argument {argument}: expected an array without a mask, got a masked one; use .compressed() "
+            "to leave out what is masked, or .filled()"
+        )
 
 
 def whole(value: Any) -> int | None:

@@ -124,6 +124,8 @@ _OPERATORS = [
     *(f"__{side}{name}__" for name in _BINARY for side in ("", "r")),
     *(f"__{name}__" for name in ("neg", "abs", "float", "int", "lt", "le", "gt", "ge")),
 ]
+_COMPARED = ("__eq__", "__ne__")
+_NUMBERS = (int, float, complex, list)  # and what is none of these, or of numpy's, is another object
 _OURS = ("builtins", "pybsp")  # modules of operands that know nothing of what is hinted at
 _SHOWN = {"__len__": "len({})", "__getitem__": "{}[...]"}
 
@@ -141,8 +143,8 @@ def hinting(called: str) -> Callable[[Class], Class]:
             if name == "__len__":  # which Python would ask whether one is true
                 setattr(of, "__bool__", _true)  # noqa: B010 - type checkers are not to know
             if name.startswith("__"):
-                shown = _SHOWN.get(name, "arithmetic with {}").format(called)
-                setattr(of, name, _refusing(f"{shown}: there is none; {hint}", name in _OPERATORS))
+                text = f"{_SHOWN.get(name, 'arithmetic with {}').format(called)}: there is none; {hint}"
+                setattr(of, name, _comparing(text) if name in _COMPARED else _refusing(text, name in _OPERATORS))
             else:
                 setattr(of, name, _Absent(name, f"{called}.{name}: there is none; {hint}"))
         if not issubclass(of, Public):  # which list their names themselves
@@ -161,6 +163,17 @@ def _refusing(text: str, is_operator: bool) -> Callable[..., Any]:
         raise TypeError(text)
 
     return refuse
+
+
+def _comparing(text: str) -> Callable[[object, Any], Any]:
+    """`==` and `!=`, which are refused with numbers alone: an object equals itself, in lists and dicts too."""
+
+    def compare(instance: object, other: Any) -> Any:
+        if isinstance(other, _NUMBERS):
+            raise TypeError(text)
+        return NotImplemented
+
+    return compare
 
 
 def _present(instance: object) -> list[str]:
@@ -202,7 +215,7 @@ def _as_values(values: str, what: str) -> dict[str, str]:
     """Hints for what has values, which these are: what they can do as an array of numpy."""
     return {
         **{name: f"write {values}.{name} ({values} {what})" for name in _OF_ARRAYS},
-        **dict.fromkeys(_OPERATORS, f"write {values} (which {what})"),
+        **dict.fromkeys((*_OPERATORS, *_COMPARED), f"write {values} (which {what})"),
         "__getitem__": f"write {values}[...] ({values} {what})",
         "__len__": f"write len({values}) ({values} {what})",
     }

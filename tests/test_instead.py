@@ -101,6 +101,15 @@ VALUES = "queue.values has the items that arrived with the last sync"
         ("x", lambda x: x + 1, TypeError, "arithmetic with x: there is none; write x.local"),
         ("x", lambda x: 2.0 * x, TypeError, "arithmetic with x: there is none; write x.local"),
         ("x", lambda x: x < 1, TypeError, "arithmetic with x: there is none; write x.local"),
+        ("x", lambda x: x == 0, TypeError, "arithmetic with x: there is none; write x.local"),
+        ("x", lambda x: x != [0, 0, 0], TypeError, "arithmetic with x: there is none; write x.local"),
+        (
+            "ticket",
+            lambda ticket: ticket == 0.5,
+            TypeError,
+            "arithmetic with ticket: there is none; write ticket.value",
+        ),
+        ("started", lambda ticket: ticket == 1, TypeError, "arithmetic with ticket: there is none; write ticket.value"),
         ("ticket", "shape", AttributeError, f"ticket.shape: there is none; write ticket.value.shape ({VALUE})"),
         ("ticket", lambda ticket: ticket + 1, TypeError, "arithmetic with ticket: there is none; write ticket.value"),
         (
@@ -186,6 +195,11 @@ def test_hints_leave_what_worked() -> None:
         for found in (value + np.ones(3), np.ones(3) + value, value + np.float64(1), np.float64(1) + value):
             assert found.tolist() == [2.0] * 3
         assert (value < np.ones(3)).tolist() == [False] * 3
+        assert (value == np.ones(3)).tolist() == [True] * 3
+        assert x == x in [ticket, x]
+        assert value != x
+        assert {ticket: 1, x: 2, started: 3}[x] == 2
+        assert ticket != None  # noqa: E711 - as `==`
         assert value + Operand() == Operand() - value == "its own"
         assert not any(isinstance(one, Iterable) for one in (x, ticket, started, queue))
         started.value  # noqa: B018

@@ -425,6 +425,34 @@ def test_casting_is_same_kind(spmd: Spmd) -> None:
         assert "expected int16 or what casts to it (same_kind), got float 1.5" in wrong[0].text
 
 
+def test_masked_values_are_refused_where_their_mask_would_be_lost(spmd: Spmd) -> None:
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x, queue = bsp.array(2), bsp.queue()
+        layout = pybsp.layouts.Block(2 * bsp.p, bsp.p)
+        divided = bsp.array(layout)
+        bsp.sync()
+        pattern, fixed = x.pattern(0, slice(0, 2)), queue.pattern([0, 0])
+        bsp.sync()
+        errors = [
+            caught(x.put, 0, masked),
+            caught(x.put, 0, masked[1:], at=[1]),
+            caught(divided.global_put, [0, 1], masked),
+            caught(queue.send, 0, masked),
+            caught(queue.send, np.array([0, 0]), masked),
+            caught(pattern.put, masked, np.add),
+            caught(fixed.send, masked),
+        ]
+        bsp.sync()
+        return errors, x.local.tolist(), divided.local.tolist(), queue.values.tolist()
+
+    for errors, *untouched in spmd(main):
+        assert [error.kind for error in errors] == [pybsp.UsageError] * len(errors)
+        assert all("argument values: expected an array without a mask, got a masked" in error.text for error in errors)
+        assert untouched == [[0.0, 0.0], [0.0, 0.0], []]
+
+
 def test_values_of_a_wrong_shape_are_an_error_at_the_call(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         x = bsp.array((2, 3))
