@@ -11,11 +11,12 @@ import sys
 from contextlib import suppress
 from types import TracebackType
 
-from . import process
+from . import attendance, process
 
 
 def install() -> None:
     """See exceptions that nobody catches, and the end of this process, where a launcher has started several."""
+    attendance.join()
     if process.launched()[0] == 1:
         return
     previous = sys.excepthook

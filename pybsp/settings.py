@@ -30,6 +30,7 @@ CHECKPOINT_KEEP = "PYBSP_CHECKPOINT_KEEP"
 RECORD = "PYBSP_RECORD"
 NOTICE = "PYBSP_NOTICE"  # set by `pybsp run`: the file by which it gives notice
 RECEIPT = "PYBSP_RECEIPT"  # set by the command line: the file that is there once a run has seen to the ledger
+ATTENDANCE = "PYBSP_ATTENDANCE"  # set by `pybsp run`: the socket at which it hears when ranks end
 WITHOUT_RUN = ".none"  # ends the name of the one beside it that is there once processor 0 has ended without a run
 
 DEFAULTS = {
@@ -51,6 +52,7 @@ DEFAULTS = {
     RECORD: "",
     NOTICE: "",
     RECEIPT: "",
+    ATTENDANCE: "",
     COMPILED: "1",
 }
 
@@ -60,7 +62,7 @@ OF_CHECKPOINTS = (CHECKPOINT, CHECKPOINT_EVERY, CHECKPOINT_KEEP, RECORD)
 # Agreed on at the beginning of each run.
 OF_RUN = (MACHINE, ROUTER, LEDGER, TRACE, PROGRESS, CHECKED, GRACE, WARN_AFTER, REPORT_SIGNAL, *OF_CHECKPOINTS)
 OF_TRANSPORT = (WAIT, SHARED, AGGREGATE)  # agreed on where processors meet for the first time, as it is by them
-OF_PROCESS = (COMPILED, NOTICE, RECEIPT)  # each processor heeds its own
+OF_PROCESS = (COMPILED, NOTICE, RECEIPT, ATTENDANCE)  # each processor heeds its own
 # Variables of such a name that are no settings: between pybsp's own processes, of its tests and of its benchmarks.
 OF_OTHERS = (
     *("PYBSP_PROCESS", "PYBSP_RANKS"),

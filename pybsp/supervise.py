@@ -20,7 +20,9 @@ OF_TERMINAL = (signal.SIGINT, signal.SIGQUIT)  # from its keys: to all processes
 _PARENT_DEATH_SIGNAL, _CHILD_SUBREAPER = 1, 36  # of prctl, on Linux
 
 
-def supervise(command: Sequence[str], translate: Callable[[int], int] = int) -> int:
+def supervise(
+    command: Sequence[str], translate: Callable[[int], int] = int, begun: Callable[[], object] | None = None
+) -> int:
     """Run a command to its end; Linux only.
 
     Signals that are sent to this process go on to the command, which is told to end (SIGTERM) if this process is
@@ -29,7 +31,8 @@ def supervise(command: Sequence[str], translate: Callable[[int], int] = int) -> 
 
     Args:
         command: program and arguments.
-        translate: from a signal that has come to the one that goes on.
+        translate: from a signal that has come to the one that goes on, unless the terminal has sent it to all.
+        begun: called when it has been started.
 
     Returns:
         Its exit status; 128 + n if signal n ended it.
@@ -47,10 +50,13 @@ def supervise(command: Sequence[str], translate: Callable[[int], int] = int) -> 
     job = subprocess.Popen(command, preexec_fn=die_with_parent)
 
     def forward(number: int, frame: FrameType | None) -> None:
+        translated = translate(number)
         if not (number in OF_TERMINAL and _in_foreground()):
-            job.send_signal(translate(number))
+            job.send_signal(translated)
 
     before = {number: signal.signal(number, forward) for number in FORWARDED}
+    if begun is not None:
+        begun()
     status = job.wait()
     for number, handler in before.items():
         signal.signal(number, handler)

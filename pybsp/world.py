@@ -25,11 +25,13 @@ from typing import Any, NoReturn
 from . import agreement, leftovers, process, settings, signals, slurm
 from .agreement import settle
 from .announcing import announce, announce_error, flush
+from .attendance import END, take_leave
 from .errors import BSPError, LauncherError, SyncError, UsageError, where
 from .failures import Failure, culprit, failure_of, note_place, outcome, speaker
 from .process import launched
 from .superstep import SuperstepEngine
 from .transport import EXIT, FAIL, KIND, Arrival
+from .transport import launcher as mpi_launcher
 from .transport.launcher import DRAIN, abort_job, check_launcher, library, load
 from .transport.medium import MPITransport
 from .transport.mpi import WATCH, duplicate
@@ -122,14 +124,19 @@ def _renewed(transport: MPITransport, waits: float | None = None, operation: str
 
 
 def _refuse_to_vanish(transport: MPITransport) -> None:
-    """Let no `os._exit(0)` pass for a good end of a job: MPICH's launcher ends the others with the status 0 too."""
+    """Let no `os._exit` pass without a word, and no `os._exit(0)` for a good end of a job.
+
+    MPICH's launcher then ends the others, with the status 0 too, and says nothing.
+    """
     leave = os._exit
 
     def _exit(status: int) -> NoReturn:
-        if status == 0 and _world_open and process.takes_part() and _job_size() > 1:
-            text = f"pybsp: processor {transport.pid} called os._exit(0) before the job has ended; its status is 1\n"
-            os.write(2, text.encode())
-            status = 1
+        if _world_open and process.takes_part() and _job_size() > 1 and not mpi_launcher.aborting:
+            text = f"pybsp: processor {transport.pid} called os._exit({status}) before the job has ended"
+            if status == 0:
+                text, status = f"{text}; its status is 1", 1
+            os.write(2, f"{text}\n".encode())
+            take_leave(END)
         leave(status)
 
     os._exit = _exit

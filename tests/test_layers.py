@@ -37,8 +37,8 @@ class Layer(NamedTuple):
 # From the ground up.
 LAYERS = {
     "ground": Layer(
-        "_version announcing argument_types boxes by_value chunk clocks compiled console convert decoding drawing "
-        "dtypes errors failures files finalizer instead layouts lazy leftovers managed mpiexec notebook places "
+        "_version announcing argument_types attendance boxes by_value chunk clocks compiled console convert decoding "
+        "drawing dtypes errors failures files finalizer instead layouts lazy leftovers managed mpiexec notebook places "
         "process public settings shipping short_records slurm supervise versions ways",
         "",
     ),

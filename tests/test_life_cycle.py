@@ -143,6 +143,7 @@ VALUES = {
     settings.RECORD: ("0", "1"),
     settings.NOTICE: ("one", "other"),
     settings.RECEIPT: ("one", "other"),
+    settings.ATTENDANCE: ("one", "other"),
     settings.COMPILED: ("0", "1"),
 }
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from .. import leftovers, settings, slurm, threads
 from ..argument_types import count, processor, some_text
+from ..attendance import Attendance
 from ..checkpoints import asked as checkpoints
 from ..checkpoints import restarts
 from ..checkpoints.notice import ENDED, NoticeFile, new_file
@@ -140,10 +141,10 @@ def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
 
     def job() -> int:
         if options.restarts:
-            return _until_done(command, os.environ[settings.CHECKPOINT], options.restarts, notices)
-        return _once(command, _Signals(notices), notices)
+            return _until_done(command, os.environ[settings.CHECKPOINT], options, notices)
+        return _once(command, _Signals(notices), options, notices)
 
-    here = not options.hosts and not slurm.allocated()  # what ranks of other hosts have written is not seen here
+    here = _all_here(options)  # what ranks of other hosts have written is not seen
     copies = options.n if here and not options.restarts else 1  # what a job that died has left says nothing of the next
     status = expecting(settings.text(settings.LEDGER) if here else "", options, job, copies)
     notices.remove()
@@ -202,26 +203,37 @@ class _Signals:
         return 0 if first and number == signal.SIGTERM and self._notices.give() else number
 
 
-def _once(command: Sequence[str], signals: _Signals, notices: NoticeFile) -> int:
+def _all_here(options: argparse.Namespace) -> bool:
+    """Whether all ranks are of this host."""
+    return not options.hosts and not slurm.allocated()
+
+
+def _once(command: Sequence[str], signals: _Signals, options: argparse.Namespace, notices: NoticeFile) -> int:
     """Run a job; its status, which says of one with checkpoints that it was told to end only where that is so.
 
     Launchers that end the others when a rank dies do it with the same signal, and so with the same status.
     """
-    status = supervise(command, signals)
+    if _all_here(options):
+        with Attendance(options.n) as attendance:
+            status = supervise(command, signals, attendance.listen)
+        if status and not signals.come and (rank := attendance.first_gone()):
+            print(f"pybsp run: {rank}", file=sys.stderr)
+    else:
+        status = supervise(command, signals)
     return restarts.KILLED if status == ENDED and not (signals.come or notices.answered()) else status
 
 
-def _until_done(command: Sequence[str], folders: str, restarts_: int, notices: NoticeFile) -> int:
+def _until_done(command: Sequence[str], folders: str, options: argparse.Namespace, notices: NoticeFile) -> int:
     signals = _Signals(notices)
 
     def job() -> int:
-        status = _once(command, signals, notices)
+        status = _once(command, signals, options, notices)
         if status:
             end_children()
             leftovers.remove()
         return status
 
     places = [Path(one) for one in folders.split(os.pathsep)]
-    status = restarts.until_done(job, lambda: signals.come, places, restarts_)
+    status = restarts.until_done(job, lambda: signals.come, places, options.restarts)
     leftovers.remove()  # a file that was empty when its rank was killed stays until somebody looks again
     return status

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-from .. import process, slurm
+from .. import attendance, process, slurm
 from ..announcing import flush
 from ..errors import LauncherError
 from ..process import SIZES, launched
@@ -21,6 +21,7 @@ from .pmi import short_requests
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
 
 last_words: list[Callable[[], object]] = []  # called before this process ends the job
+aborting = False  # whether it does
 
 
 def under_launcher() -> bool:
@@ -172,13 +173,16 @@ def _foreign(expected: int, why: str) -> LauncherError:
 
 def abort_job() -> NoReturn:
     """End all ranks of the job, also those outside of a communicator that is in use."""
+    global aborting
     from mpi4py import MPI
 
+    aborting = True
     try:
         for say in last_words:
             with suppress(Exception):
                 say()
         flush()
+        attendance.take_leave(attendance.END)
         time.sleep(DRAIN)
     finally:  # whatever becomes of the words, an interrupt among them, the job is to end
         if MPI.Is_initialized() and not MPI.Is_finalized():
