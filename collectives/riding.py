@@ -198,9 +198,9 @@ def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, r
 
     def finish_two(value: Any, sign: int) -> Any:
         # `finish` where there is one other, and most often two floats, or two of numpy's.
-        try:
-            other = notes.came[source].pop(sign)
-        except KeyError:
+        of_source = notes.came.get(source)
+        other = of_source.pop(sign, None) if of_source else None
+        if other is None:
             other = take_from(sign, source, name)  # says what is wrong
         if quick is not None and type(value) in FLOAT_TYPES:
             mine, others = float(value), other[0] if type(other) is tuple else other

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from .convert import as_array, what
+from .convert import as_array, span, what
 from .errors import BoundsError, TicketError, UsageError, describe
 from .indices import store
 from .instead import hinting
@@ -542,7 +542,7 @@ class Array(Public):
                 return (at.size,)
             if at.min() >= -shape[0] and at.max() < shape[0]:
                 return (at.size,)
-            raise self._outside(operation, at, pid, f"indices from {at.min()} to {at.max()}")
+            raise self._outside(operation, at, pid, span(at.min(), at.max()))
         found = _plain_shape(at, shape)
         if found is not None:
             return found

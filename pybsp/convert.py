@@ -93,6 +93,11 @@ def few(pids: Sequence[int]) -> str:
     return ", ".join(map(str, pids[:16])) + ", ..." * (len(pids) > 16) if pids else "none"
 
 
+def span(low: int, high: int) -> str:
+    """Indices between these, in words."""
+    return f"index {low}" if low == high else f"indices from {low} to {high}"
+
+
 def indices_of(count: int, thing: str, none: str) -> str:
     """Which indices so many things have, in words; `none`: that there is none."""
     if not count:

@@ -33,7 +33,7 @@ class Group(Public):
     A plain collective on groups is called by every processor, on one of the groups that it is in; groups of one serve
     those that have none. It takes as many supersteps as the longest of these calls, at least one, for all of them
     together; what was started goes on in them. None where all are rows or columns of a grid with one processor each: a
-    function of the program's that has no `yield` there on some has none on all. A started one,
+    function of one's own (`Group.carry_out`) yields on all of these, or on none. A started collective,
     `collectives.broadcast.start(group, x)`, rides in the machine's supersteps, beside others; `finish` of its ticket is
     called by every processor, and lasts until all that was started on any group is over.
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .convert import span
 from .errors import BoundsError, UsageError
 from .public import special
 
@@ -396,8 +397,8 @@ class Layout:
                     expected = f"indices from {first * n} to {n - 1}" if n else "no indices, as there are no items"
                     raise BoundsError(
                         f"{operation}: argument indices: expected {expected}"
-                        f"{f' on axis {k}' if len(found) > 1 else ''}, got indices from {index.min()} to "
-                        f"{index.max()}; {self} has shape {self.shape}"
+                        f"{f' on axis {k}' if len(found) > 1 else ''}, got {span(index.min(), index.max())}; "
+                        f"{self} has shape {self.shape}"
                     )
                 found[k] = np.where(index < 0, index + n, index)
         return found

@@ -58,7 +58,8 @@ def lazy(
         if module is None:
             if not name.startswith("_") and find_spec(f".{name}", package) is not None:
                 return import_module(f".{name}", package)  # a module in it, by the name that the docs call it
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            hint = "" if name.startswith("_") or not of_programs else _instead(name)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         found: Any = import_module(module, package)
         value = vars(here)[name] = getattr(found, name) if offered[module] else found
         return value
@@ -68,6 +69,13 @@ def lazy(
 
     listed = {name for name in origins if name == "__version__" or not name.startswith("_")}
     return __getattr__, __dir__, sorted(listed.difference(by_name))
+
+
+def _instead(name: str) -> str:
+    """What there is in place of a name of mpi4py's, in words."""
+    from .instead import instead_of
+
+    return ": ".join(("", instead_of(name))) if instead_of(name) else ""
 
 
 def of_programs() -> Sequence[str]:

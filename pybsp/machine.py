@@ -744,6 +744,8 @@ class LogPMachine(MachinePart):
             if type(value) is not int or value < least:
                 unit = "" if name == "p" else " of steps"
                 raise UsageError(f"LogPMachine: {name} must be a whole number{unit}, at least {least}, got {value!r}")
+            if name == "p" and value > MOST_PROCESSORS:
+                raise UsageError(f"LogPMachine: p must be at most {MOST_PROCESSORS}, got {value!r}")
             if name != "p" and value > LARGEST:  # in seconds, as a file has it, it would be no whole number of steps
                 raise UsageError(f"LogPMachine: {name} must be at most 2^53 steps, got {value!r}; take a longer step")
         if not is_finite(self.step) or self.step < _LEAST_STEP:

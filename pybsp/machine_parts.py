@@ -16,6 +16,7 @@ import numpy as np
 from .decoding import Decoder, decode, fields, harmless, read_json, shown, versioned
 from .errors import UsageError
 from .files import path_of, replacing
+from .process import MOST_PROCESSORS
 
 FORMAT = "pybsp-machine"
 VERSION = 1
@@ -118,6 +119,8 @@ class MachinePart:
                 raise UsageError(f"{name}: {parameter} must be finite and at least 0 (seconds), got {shown(value)}")
         if type(self.p) is not int or self.p < 1:
             raise UsageError(f"{name}: p must be a whole number of at least 1, got {self.p!r}")
+        if self.p > MOST_PROCESSORS:
+            raise UsageError(f"{name}: p must be at most {MOST_PROCESSORS}, got {self.p!r}")
 
     def _check_errors(self) -> None:
         """Refuse relative errors that are no numbers of at least 0."""

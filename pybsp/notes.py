@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .rides import Ride, Rides, Supersteps
 
 Noted = dict[int, Any]  # notes by signature
+_NOTHING: Noted = {}  # of who has sent none
 # What goes out: to whom, the signature, a value, what makes a note of that if it is no float, and its words.
 Sent = tuple[Sequence[int], int, Any, Callable[[Any], Any], int]
 Going = tuple[Sequence[int], Noted, int]  # to whom, the notes, and their words
@@ -61,13 +62,13 @@ class Notes:
         Raises:
             UsageError: it has sent none.
         """
-        try:
-            return self.came[source].pop(signature)
-        except KeyError:
+        note = self.came.get(source, _NOTHING).pop(signature, None)  # which no note is
+        if note is None:
             self._rides.differ(
                 f"{name}: processor {source} has sent nothing of it where processor {self._rides.pid} waits for it: it "
                 "has called it in another superstep, or not at all; all processors must call it together"
             )
+        return note
 
     def take(self, signature: int, sources: Sequence[int], name: str) -> list[tuple[int, Any]]:
         """`take_from` several, with these."""

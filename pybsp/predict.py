@@ -182,12 +182,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         help="the program's, where {p} is the number of processors, {100*p} or {p*100} as often 100",
     )
-    parser.add_argument("-p", nargs="+", type=count, metavar="P", help="numbers of processors; of programs")
+    parser.add_argument(
+        "-p", nargs="+", action="extend", type=count, metavar="P", help="numbers of processors; of programs"
+    )
     parser.add_argument(
         "--machine", type=some_text, metavar="FILE", help="a machine file of the other machine (PYBSP_MACHINE)"
     )
     parser.add_argument(
-        "--scale", nargs="+", default=[], metavar="NAME=FACTOR", help=f"what if: of {', '.join(_NAMES)} so many times"
+        "--scale",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=FACTOR",
+        help=f"what if: of {', '.join(_NAMES)} so many times",
     )
     parser.add_argument("--html", metavar="FILE", help="write a page of it, with pictures")
     parser.set_defaults(action=_predict)
@@ -302,7 +309,7 @@ def _scaled(machine: BSPMachine, factors: dict[str, float]) -> BSPMachine:
 
 def _left_out(machine: BSPMachine, path: str, factors: dict[str, float], of_ledger: bool) -> Iterator[str]:
     """What the prediction does not know."""
-    whose = f"{path}, measured with p = {machine.p}" if machine.calibrated else f"{path}, which nobody has measured"
+    whose = f"{path}, which is for p = {machine.p}" if machine.calibrated else f"{path}, which nobody has measured"
     if factors:
         whose += "; " + ", ".join(f"{name} times {factor:g}" for name, factor in factors.items())
     yield f"Exchange by {harmless(whose)}; g, l and the o's are taken to be the same for every p but 1."

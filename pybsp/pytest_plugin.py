@@ -203,8 +203,14 @@ class Processors(NamedTuple):
 def bsp(request: pytest.FixtureRequest) -> Processors:
     """The processor that runs this test: `@pytest.mark.bsp(p=[1, 2, 4])` says of how many."""
     if not hasattr(request, "param"):
+        unmarked = [
+            item.nodeid
+            for item in request.session.items
+            if "bsp" in getattr(item, "fixturenames", ()) and item.get_closest_marker("bsp") is None
+        ]
         raise pytest.Collector.CollectError(
-            f"{request.node.nodeid}: fixture bsp: expected the mark @pytest.mark.bsp(p=[1, 2, 4])"
+            "fixture bsp: expected the mark @pytest.mark.bsp(p=[1, 2, 4]) on each test that asks for it, itself or by "
+            f"another fixture; these have none: {', '.join(unmarked) or 'unknown'}"
         )
     return Processors(request.param)
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from .errors import UsageError, nearest
 
+PREFIX = "PYBSP_"
 MACHINE = "PYBSP_MACHINE"
 ROUTER = "PYBSP_ROUTER"
 LEDGER = "PYBSP_LEDGER"
@@ -120,9 +121,11 @@ def set_here(names: Sequence[str]) -> dict[str, str]:
 
 def unknown() -> dict[str, str]:
     """The variables here that have such a name and are no settings, and of each the one that is meant, "" if none."""
-    names = [name for name in os.environ if name.startswith("PYBSP_") and name not in DEFAULTS]
+    names = [name for name in os.environ if name.startswith(PREFIX) and name not in DEFAULTS]
     names = sorted(set(names).difference(OF_OTHERS))
-    return {name: nearest(name, DEFAULTS) for name in names}
+    # All begin alike, which makes none of them more likely.
+    short = {name.removeprefix(PREFIX): name for name in DEFAULTS}
+    return {name: short.get(nearest(name.removeprefix(PREFIX), short), "") for name in names}
 
 
 def warnings() -> list[str]:

@@ -113,7 +113,7 @@ def explained(choices: Mapping[str, Choice], environment: Mapping[str, str], sta
     chosen = {VARIABLES[key] for key in choices if key in VARIABLES}
     lines = [f"{key + ':':14}{what.value}  ({what.source})" for key, what in choices.items()]
     lines += [
-        f"{name + ':':14}{value}  (environment variable)"
+        f"{name + ':':13} {value}  (environment variable)"
         for name, value in sorted(environment.items())
         if name.startswith("PYBSP_") and name not in chosen
     ]

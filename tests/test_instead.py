@@ -62,6 +62,21 @@ def test_every_collective_that_is_named_instead_is_one() -> None:
     assert all(callable(getattr(collectives, name)) for name in _CALLED.values())
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("alltoall", ": call collectives.total_exchange(bsp, ...), after `from pybsp import collectives`"),
+        ("Scan", ": call collectives.prefix(bsp, ...), after `from pybsp import collectives`"),
+        ("shuffle", ""),
+        ("_alltoall", ""),
+    ],
+)
+def test_names_of_mpi4py_are_named_where_collectives_are_looked_for(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(collectives, name)
+    assert str(caught.value) == f"module 'pybsp.collectives' has no attribute {name!r}{hint}"
+
+
 def test_no_name_of_a_processor_has_something_instead() -> None:
     assert [name for name in dir(pybsp.BSP) if instead_of(name)] == []
 

@@ -70,7 +70,7 @@ def test_a_programs_time_is_its_computing_here_and_its_exchange_there(
     assert [float(row[4]) for row in found] == pytest.approx([1] * 3, rel=0.1)
     assert float(found[2][5].rstrip(" %")) == pytest.approx(100 * 2 / 4, rel=0.1)
     assert [float(row[9].rstrip(" %")) for row in found] == pytest.approx([200 / 3.25] * 3, rel=0.1)
-    for said in ("the same input for each p", "measured with p = 4", "+- is 20 % of the exchange", "Left out: "):
+    for said in ("the same input for each p", "which is for p = 4", "+- is 20 % of the exchange", "Left out: "):
         assert said in printed
 
 
@@ -199,14 +199,16 @@ def test_weak_scaling_is_by_an_argument_that_goes_with_p(
     assert float(found[1][5].rstrip(" %")) == pytest.approx(100 * 3.25 / 6.25, rel=0.1)
 
 
+@pytest.mark.parametrize("scales", [["--scale", "g=0.5", "l=2"], ["--scale", "g=0.5", "--scale", "l=2"]])
 def test_what_if_scales_parameters_and_the_program_sees_them(
-    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str], scales: list[str]
 ) -> None:
     program, machine = files
     Path(program).write_text(PROGRAM.format(l=2.0))
-    assert command(["predict", program, "1000", "-p", "2", "--machine", machine, "--scale", "g=0.5", "l=2"]) == 0
+    assert command(["predict", program, "1000", "-p", "2", "-p", "1", "--machine", machine, *scales]) == 0
     printed = capsys.readouterr().out
-    assert float(rows(printed)[0][2]) == pytest.approx(4 + 0.5 + 0.25, abs=0.2)
+    assert [row[0] for row in rows(printed)] == ["1", "2"]
+    assert float(rows(printed)[1][2]) == pytest.approx(4 + 0.5 + 0.25, abs=0.2)
     assert "g times 0.5, l times 2" in printed
 
 

@@ -776,7 +776,7 @@ WRONG = {
     "@pytest.fixture\ndef two(bsp): pass\n@pytest.mark.bsp(2)\ndef test_x(two): pass": "expected a test with an arg",
     "@pytest.mark.bsp(processors=2)\ndef test_x(bsp): pass": "expected p, and at most timeout, ",
     "@pytest.mark.bsp(p=2)\nasync def test_x(bsp): assert False": "expected a function, got an async one",
-    "def test_x(bsp): pass": "expected the mark @pytest.mark.bsp",
+    "def test_x(bsp): pass": "expected the mark @pytest.mark.bsp(p=[1, 2, 4]) on each test that asks for it, itself or",
 }
 
 

@@ -407,11 +407,13 @@ def test_the_doctor_says_which_variables_are_no_settings(monkeypatch: pytest.Mon
     assert list(doctor._settings()) == [doctor.Finding("settings", "none set")]
     monkeypatch.setenv("PYBSP_WAIT", "spin")
     monkeypatch.setenv("PYBSP_CHEKED", "1")
+    monkeypatch.setenv("PYBSP_XYZZY", "1")  # which is like none, but that all begin alike
     assert list(doctor._settings()) == [
         doctor.Finding("settings", "PYBSP_WAIT=spin"),
         doctor.Finding(
             "settings", "PYBSP_CHEKED is none, and is not heeded", "set PYBSP_CHECKED instead, or unset PYBSP_CHEKED"
         ),
+        doctor.Finding("settings", "PYBSP_XYZZY is none, and is not heeded", "unset PYBSP_XYZZY"),
     ]
 
 
@@ -419,7 +421,7 @@ def test_all_variables_of_the_package_and_its_tests_are_known_as_such() -> None:
     root = Path(__file__).parent.parent
     sources = [path for folder in ("pybsp", "tests") for path in (root / folder).rglob("*.py")]
     named = {name for path in sources for name in re.findall(r'"(PYBSP_[A-Z_]+)"', path.read_text())}
-    assert named - {"PYBSP_CHEKED"} <= {*settings.DEFAULTS, *settings.OF_OTHERS}
+    assert named - {"PYBSP_CHEKED", "PYBSP_XYZZY"} <= {*settings.DEFAULTS, *settings.OF_OTHERS}
 
 
 @pytest.mark.whole

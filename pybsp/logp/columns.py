@@ -68,6 +68,12 @@ class Columns(Sequence[Sequence[Operation]]):
         """
         if isinstance(lists, Columns):
             return lists
+        all_listed = isinstance(lists, (list, tuple)) and all(isinstance(one, (list, tuple)) for one in lists)
+        if not lists or not all_listed or not all(isinstance(each, Operation) for one in lists for each in one):
+            raise UsageError(
+                "pybsp.logp.Goal: argument lists: expected a list of Operations for each processor, of one at least, "
+                f"got {lists!r:.80}"
+            )
         begins = np.cumsum([0, *map(len, lists)])
         rows: list[tuple[int, int, int, int]] = []
         waits: list[tuple[int, int, int]] = []

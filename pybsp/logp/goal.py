@@ -260,8 +260,8 @@ class Goal:
             (18, 3)
         """
         operation = "pybsp.logp.Goal.simulate"
-        machine, chosen = machine_of(Goal.simulate, self.p, machine, operation), schedule_of(schedule, seed, operation)
         columns = Columns.of(self.lists)
+        machine, chosen = machine_of(Goal.simulate, self.p, machine, operation), schedule_of(schedule, seed, operation)
         if not columns.end:
             lists = list(self.lists)
             Goal(lists)._require_end([[_ListPlace(pid, k) for k in range(len(one))] for pid, one in enumerate(lists)])

@@ -37,6 +37,21 @@ def copied(payload: Any) -> Any:
     return read(arriving(payload))
 
 
+def sendable(payload: Any) -> Any:
+    """`arriving`, of which all can be pickled, for what sends it on: its receiver raises what its pickle raised here.
+
+    Raises:
+        UsageError: it cannot be pickled.
+    """
+    arrived = arriving(payload)
+    if type(arrived) is UnreadablePayload:
+        try:
+            pickle.loads(pickle.dumps(arrived))
+        except Exception:
+            return UnreadablePayload(RuntimeError(f"{type(arrived.error).__name__}: {arrived.error}"))
+    return arrived
+
+
 def read(arrived: Any) -> Any:
     """What its receiver has of a payload; the error is the receiver's, as on ranks, and not the sender's."""
     if type(arrived) is UnreadablePayload:

@@ -27,10 +27,11 @@ class NetworkSchedule(Schedule):
         seed: of what is drawn.
 
     Attributes:
-        steps: of each message in the order of acceptance, from that to its delivery; shape (messages,).
+        steps: of each message of the last simulation in the order of acceptance, from that to its delivery; shape
+            (messages,).
 
     Raises:
-        UsageError: no network, no seed.
+        UsageError: no network, no seed, no two_phase.
         RoutingError: by the simulation: a network of another p; a message that takes more than L steps, so that the
             machine is none that this network can be.
 
@@ -52,8 +53,11 @@ class NetworkSchedule(Schedule):
     def __init__(self, network: Network, *, two_phase: bool = False, seed: Seed = 0) -> None:
         if not isinstance(network, Network):
             raise UsageError(f"NetworkSchedule: network: expected a Network, got {network!r:.80}")
+        if not isinstance(two_phase, (bool, np.bool_)):
+            raise UsageError(f"NetworkSchedule: two_phase: expected True or False, got {two_phase!r:.80}")
         generator("NetworkSchedule", seed)
         self._network, self._two_phase, self._seed = network, two_phase, seed
+        self._steps: list[int] = []
 
     def begin(self, machine: LogPMachine) -> None:
         super().begin(machine)
@@ -65,7 +69,7 @@ class NetworkSchedule(Schedule):
         self._rng = generator("NetworkSchedule", self._seed)
         self._ways: dict[tuple[int, int], list[int]] = {}
         self._busy: list[set[int]] = [set() for _ in self._network.tails]  # in which steps each link carries a packet
-        self._steps: list[int] = []
+        self._steps = []
 
     @property
     def steps(self) -> NDArray[np.int64]:

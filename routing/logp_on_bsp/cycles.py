@@ -12,7 +12,7 @@ from ...bsp import BSP
 from ...errors import BSPError, DeadlockError, UnreceivedError, UsageError
 from ...failures import note_place
 from ...logp import wording
-from ...logp.payload import copied
+from ...logp.payload import arriving
 from ...machine import LogPMachine
 from .control import Control, State, SubtreeReport, Verdict
 from .execution import Part
@@ -165,7 +165,7 @@ class Cycles:
             if tag == CONTROL:
                 self._control.hear(source, payload)
             else:
-                arrived.append((tag, source, copied(payload)))  # what bsp.inbox gives ends with the next sync
+                arrived.append((tag, source, arriving(payload)))  # what bsp.inbox gives ends with the next sync
         return sorted(arrived, key=lambda message: message[:2])
 
     def _agreed_error(self, verdict: Verdict) -> BSPError:

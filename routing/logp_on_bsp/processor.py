@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import UsageError
 from ...instead import hinting
 from ...logp.arguments import destination, whole_steps
-from ...logp.payload import copied
+from ...logp.payload import read, sendable
 from ...logp.processor import Message
 from ...logp.task import ProgramTask
 from ...machine import LogPMachine
@@ -86,7 +86,7 @@ class CycleProcessor:
         if type(dest) is not int or not 0 <= dest < self.p or dest == self.pid:
             dest = destination(dest, self.p, self.pid)
         if type(payload) is not np.ndarray or payload.dtype.hasobject:
-            payload = copied(payload)  # an array is copied at its submission; the program waits until then
+            payload = sendable(payload)  # an array is copied at its submission; the program waits until then
         o = self.machine.o
         at = max(self._clock + o, self._next_submission)
         # 1. Preparation ends with the submission.
@@ -160,7 +160,7 @@ class CycleProcessor:
         self._pass(begin + self.machine.o, busy=True)
         self.records[delivered.number][4] = self._clock
         self.acquired += 1
-        return Message(delivered.source, delivered.payload)
+        return Message(delivered.source, read(delivered.payload))
 
     def _pass(self, time: int, busy: bool) -> None:
         """Let the clock run up to a time, in as many cycles as that takes."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 
 from ...bsp import BSP
 from ...collectives.broadcast import broadcast
+from ...convert import check_program
 from ...errors import UsageError
 from ...logp.engine import Simulation
 from ...logp.processor import Program
@@ -82,8 +83,7 @@ def _logp_on_bsp(
         [14, None, None, None]
     """
     operation = "pybsp.routing.logp_on_bsp"
-    if not callable(program):
-        raise UsageError(f"{operation}: argument program: expected a function of a LogP processor, got {program!r}")
+    check_program(operation, "program", program, "LogP processor")
     if machine is not None and not isinstance(machine, LogPMachine):
         raise UsageError(f"{operation}: argument machine: expected a pybsp.LogPMachine, got {type(machine).__name__}")
     if stalls is not None and type(stalls) is not bool:

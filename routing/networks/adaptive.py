@@ -84,12 +84,23 @@ class Ways:
         return link, channel + network.channels * (via < 0) if self._two_phases else channel
 
     def _least(self, at: Ints, end: Ints, waiting: Ints, rng: np.random.Generator) -> Ints:
-        """Of all links that lead nearer that for which the fewest packets wait; of equals one is drawn."""
+        """Of all links that lead nearer that for which the fewest packets wait; of equals one is drawn.
+
+        Raises:
+            UsageError: by the network's `distance` none does: the packet would go round for ever.
+        """
         network, out = self._network, self._out[at]
         none = np.zeros(out.size, np.int64)
         ends = np.repeat(end, out.shape[1])
         beyond = network.distance(network.heads[out.ravel()], ends, none).reshape(out.shape)
         nearer = (out >= 0) & (beyond < network.distance(at, end, none[: len(at)])[:, None])
+        if not nearer.any(axis=1).all():
+            stuck = int(nearer.any(axis=1).argmin())
+            raise UsageError(
+                f"flow: routing: adaptive: expected a link that leads nearer from each node, by `distance` of "
+                f"{network.name}, and none does from node {at[stuck]} to {end[stuck]}; with `adaptive` False it is "
+                "refused"
+            )
         seen = np.where(nearer, waiting[out] + rng.random(out.shape), np.inf)
         return np.asarray(out[np.arange(len(at)), seen.argmin(axis=1)])
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...errors import RoutingError
+from ...process import MOST_PROCESSORS
 
 
 def fit(name: str, p: int, rule: str, size: Callable[[int], int], first: int = 0) -> int:
@@ -21,6 +22,8 @@ def fit(name: str, p: int, rule: str, size: Callable[[int], int], first: int = 0
     """
     if isinstance(p, bool) or not isinstance(p, (int, np.integer)):
         raise RoutingError(f"{name}: p must be a whole number, {rule}, got {p!r}")
+    if p > MOST_PROCESSORS:
+        raise RoutingError(f"{name}: p must be at most {MOST_PROCESSORS}, got {p}")
     n = first
     while size(n) < p:
         n += 1

@@ -51,6 +51,7 @@ class MeshOfTrees(Ported):
         self._in_row = np.concatenate((k + column, inner, none))
         self._in_column = np.concatenate((k + row, none, inner))
         self._row = np.concatenate((row, line, none))
+        self._column = np.concatenate((column, none, line))
 
         rows, columns = p - 1, p + k * (k - 1) - 1  # to these a tree's first node, and the number in it, are added
         heads = np.full((p + 2 * len(inner), 3), -1)
@@ -77,10 +78,10 @@ class MeshOfTrees(Ported):
 
     def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
         x, y = self._in_row[at], self._in_column[at]
-        # From an inner node of a row's tree, the column's tree begins at that row's leaf.
+        # From an inner node of a row's tree, the column's tree begins at that row's leaf, and the other way round.
         y = np.where(y > 0, y, self.k + self._row[at])
-        row, column = self._to_leaf(x, self.k + to % self.k), self._to_leaf(y, self.k + to // self.k)
-        return np.where(x > 0, row, 0) + column
+        x = np.where(x > 0, x, self.k + self._column[at])
+        return self._to_leaf(x, self.k + to % self.k) + self._to_leaf(y, self.k + to // self.k)
 
     def _to_leaf(self, x: Ints, leaf: Ints) -> Ints:
         """Links of a tree from a node to a leaf."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...convert import whole
 from ...errors import RoutingError, UsageError
 from ..relation import Relation
 from ..seeds import Seed, generator
@@ -115,7 +116,7 @@ class Network(Graph):
 
         Raises:
             RoutingError: a relation of another number of processors.
-            UsageError: no relation, another queue, or ports.
+            UsageError: no relation, another queue, or ports; a limit or two_phase that is none.
 
         Source: store-and-forward routing as in *Experiences with a model for parallel computation*, section 2.1.
 
@@ -132,9 +133,16 @@ class Network(Graph):
             raise RoutingError(
                 f"{self.name}: route: expected a relation of p = {self.p} processors, got one of p = {relation.p}"
             )
+        if not isinstance(two_phase, (bool, np.bool_)):
+            raise UsageError(f"{self.name}: route: two_phase: expected True or False, got {two_phase!r:.80}")
+        steps = None if limit is None else whole(limit)
+        if limit is not None and (steps is None or steps < 0):
+            raise UsageError(
+                f"{self.name}: route: limit: expected a whole number from 0 on, or None, got {limit!r:.80}"
+            )
         rng = generator(f"{self.name}: route", seed)
         begin, end = self.places[relation.sources], self.ends[relation.destinations]
-        how: dict[str, Any] = {"queue": queue, "ports": ports, "rng": rng, "limit": limit}
+        how: dict[str, Any] = {"queue": queue, "ports": ports, "rng": rng, "limit": steps}
         if not two_phase:
             return simulate(self, begin, end, **how)
         via = self.middles[rng.integers(len(self.middles), size=len(begin))]

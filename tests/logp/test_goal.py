@@ -331,6 +331,12 @@ def test_lists_that_have_no_end_are_refused(built: bool, monkeypatch: pytest.Mon
                 Goal(given).simulate(LogPMachine(len(lists), L=16, o=1, G=4))
 
 
+@pytest.mark.parametrize("lists", [[], 3, [[1], [2]], [3], [(0, 5)], "calc"])
+def test_lists_that_are_none_are_refused(lists: Any) -> None:
+    with pytest.raises(UsageError, match="argument lists: expected a list of Operations for each processor"):
+        Goal(lists).simulate(MACHINES[0])
+
+
 def test_receives_of_several_kinds_for_one_message_are_refused_in_lists_too() -> None:
     goal = Goal([[Operation(SEND, 8, 1)], [Operation(RECV, 8, 0), Operation(RECV, 8, ANY)]])
     with pytest.raises(UsageError, match="argument lists: expected each message to be received by RECVs of one source"):

@@ -31,6 +31,7 @@ def test_capacity_is_L_by_G_rounded_up(L: int, G: int, capacity: int) -> None:
     [
         ({"p": 0}, "p must be a whole number, at least 1, got 0"),
         ({"p": 2.0}, "p must be a whole number, at least 1, got 2.0"),
+        ({"p": 10**19}, "p must be at most 2147483647, got 10000000000000000000"),
         ({"p": True}, "p must be a whole number, at least 1, got True"),
         ({"L": 0}, "L must be a whole number of steps, at least 1, got 0"),
         ({"L": 1e-6}, "L must be a whole number of steps, at least 1, got 1e-06"),

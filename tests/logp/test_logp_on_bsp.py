@@ -529,9 +529,55 @@ def test_without_a_machine_it_is_that_of_the_file_or_of_the_bsp_machine(
     assert pybsp.simulate(logp_on_bsp(parameters), machine=there).results == [(3, 30, 2, 5)] * 3
 
 
+class Unreadable:
+    """What its receiver cannot read, as an error says that can be sent, or that cannot."""
+
+    def __init__(self, sendable: bool) -> None:
+        self.sendable = sendable
+
+    def __reduce__(self) -> tuple[Any, tuple[bool]]:
+        return refuse, (self.sendable,)
+
+
+class OfTwo(Exception):  # noqa: N818
+    def __init__(self, a: int, b: int) -> None:
+        super().__init__(f"{a} and {b}")
+
+
+def refuse(sendable: bool) -> None:
+    raise ValueError("cannot be read") if sendable else OfTwo(1, 2)
+
+
+@pytest.mark.parametrize("stalls", [None, True])
+def test_what_cannot_be_read_is_an_error_of_its_receiver(stalls: bool | None) -> None:
+    def program(proc: Processor) -> Any:
+        if proc.pid == 1:
+            for payload in (Unreadable(True), [Unreadable(True)], Unreadable(False), "last"):
+                proc.send(0, payload)
+            return "sent"
+        found = []
+        for _ in range(3):
+            with pytest.raises(Exception, match=r"cannot be read|1 and 2") as caught:
+                proc.recv()
+            found.append(str(caught.value))
+        return [*found, proc.recv().payload]
+
+    machine = LogPMachine(p=2, L=16, o=1, G=4)
+    expected = [["cannot be read", "cannot be read", "OfTwo: 1 and 2", "last"], "sent"]
+    assert pybsp.simulate(logp_on_bsp(program, machine, stalls=stalls), p=2).results == expected
+    alone = logp.simulate(program, machine=machine).results
+    assert alone == [["cannot be read", "cannot be read", "1 and 2", "last"], "sent"]
+
+
+def generating(proc: Processor) -> Any:
+    yield proc.pid
+
+
 def test_wrong_use() -> None:
     with pytest.raises(pybsp.UsageError, match="argument program"):
         logp_on_bsp(3)  # type: ignore[arg-type]
+    with pytest.raises(pybsp.UsageError, match=r"argument program: .*, got a generator, .*, which runs nothing"):
+        logp_on_bsp(generating)
     with pytest.raises(pybsp.UsageError, match="argument machine"):
         logp_on_bsp(parameters, BSPMachine.nominal(2))  # type: ignore[arg-type]
     for wrong in ("yes", 1, 0, 1.0):

@@ -139,6 +139,8 @@ def test_a_message_that_takes_longer_than_L_is_an_error_that_says_so() -> None:
 def test_what_cannot_be_is_an_error() -> None:
     with pytest.raises(UsageError, match="NetworkSchedule: network: expected a Network, got 'hypercube'"):
         NetworkSchedule("hypercube")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="NetworkSchedule: two_phase: expected True or False, got 'no'"):
+        NetworkSchedule(networks.Hypercube(8), two_phase="no")  # type: ignore[arg-type]
     cube = NetworkSchedule(networks.Hypercube(8))
     with pytest.raises(
         RoutingError, match="expected a network of p = 4 processors, as the machine has, got <hypercube"
@@ -146,6 +148,10 @@ def test_what_cannot_be_is_an_error() -> None:
         simulate(lambda proc: None, 4, schedule=cube)
     with pytest.raises(UsageError, match="NetworkSchedule: argument seed: expected a whole number"):
         NetworkSchedule(networks.Hypercube(8), seed="x")  # type: ignore[arg-type]
+
+
+def test_before_a_simulation_no_message_has_taken_steps() -> None:
+    assert NetworkSchedule(networks.Hypercube(8)).steps.tolist() == []
 
 
 def test_a_long_message_is_one_packet() -> None:

@@ -30,6 +30,14 @@ def made(name: str) -> Network:
     return own[name] if name in own else network(name, sizes[name])
 
 
+def fits(name: str, p: int) -> bool:
+    try:
+        network(name, p)
+    except RoutingError:
+        return False
+    return True
+
+
 def naive(
     net: Network, injections: Injections, period: list[int], delay: list[int], buffers: int | None, seed: int
 ) -> tuple[list[int], list[int], list[int]]:
@@ -332,6 +340,32 @@ def test_adaptive_packets_take_shortest_ways_around_what_waits() -> None:
     greedy, adaptive = (flow(mesh, load, routing=how) for how in ("greedy", "adaptive"))
     assert np.array_equal(greedy.hops, adaptive.hops)
     assert adaptive.mean_latency(100, 500) < 0.5 * greedy.mean_latency(100, 500)
+
+
+@pytest.mark.parametrize("name", sorted(networks.NETWORKS))
+def test_from_each_node_on_a_packets_way_a_link_leads_nearer_where_routing_may_adapt(name: str) -> None:
+    """So adaptive packets are there after as many hops as their ends are far, at most."""
+    net = network(name, next(p for p in (16, 27, 24, 6) if fits(name, p)))
+    if not net.adaptive:
+        return
+    far = net.distance(net.places.repeat(net.p), np.tile(net.ends, net.p), np.zeros(net.p**2, np.int64))
+    pairs = Injections.at(np.zeros(net.p**2, int), *np.divmod(np.arange(net.p**2), net.p), net.p)
+    done = flow(net, pairs, routing="adaptive", buffers=1, until=5000)
+    apart = pairs.sources != pairs.destinations
+    assert (done.delivered[apart] > 0).all()
+    assert (done.hops[apart] <= far[apart]).all()
+
+
+class Astray(Torus):
+    """All its nodes are as far from each other."""
+
+    def distance(self, at: Any, to: Any, state: Any) -> Any:
+        return np.ones_like(at)
+
+
+def test_where_nothing_leads_nearer_adaptive_routing_says_so() -> None:
+    with pytest.raises(UsageError, match=r"adaptive: expected a link that leads nearer .* none does from node 0 to 2"):
+        flow(Astray((4,)), Injections.at([0], [0], [2], 4), routing="adaptive")
 
 
 def test_a_function_of_ones_own_sees_queues() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from pybsp import compiled
 from pybsp.benchmarks.studies import compiled_kernels
+from pybsp.errors import UsageError
 from pybsp.routing import Relation, decompose, decomposition, relations
 from pybsp.routing.networks import Array, Hypercube, Mesh, Network, Torus, simulator
 from pybsp.routing.networks.graph import Ints
@@ -56,6 +58,22 @@ def test_a_limit_of_steps_holds_in_kernels() -> None:
     assert Array((4,)).route(relation, limit=3).steps == 3
     with pytest.raises(RuntimeError, match="1 packets are on their way after 2 steps on array of 4"):
         Array((4,)).route(relation, limit=2)
+
+
+@pytest.mark.parametrize("queue", ["fifo", "furthest-first"])
+def test_what_is_no_limit_or_no_choice_of_phases_is_refused(queue: str) -> None:
+    cube, relation = Hypercube(4), relations.all_to_one(4)
+    for limit in (-1, 1.5, "3", True):
+        with pytest.raises(
+            UsageError, match=f"route: limit: expected a whole number from 0 on, or None, got {limit!r}"
+        ):
+            cube.route(relation, queue, limit=limit)  # type: ignore[arg-type]
+    wrong: list[Any] = ["no", [], 1]
+    for two_phase in wrong:
+        with pytest.raises(UsageError, match="route: two_phase: expected True or False, got "):
+            cube.route(relation, queue, two_phase=two_phase)
+    numbers: dict[str, Any] = {"limit": np.int64(9), "two_phase": np.bool_(False)}
+    assert cube.route(relation, queue, **numbers).steps == 2
 
 
 def test_a_network_with_a_step_of_its_own_is_not_taken_for_the_one_it_is_made_from() -> None:

@@ -300,6 +300,11 @@ def test_a_p_that_is_no_whole_number_is_an_error(name: str, p: object) -> None:
         network(name, p)  # type: ignore[arg-type]
 
 
+def test_a_p_beyond_all_machines_is_an_error() -> None:
+    with pytest.raises(RoutingError, match=r"hypercube: p must be at most 2147483647, got 4611686018427387904"):
+        network("hypercube", 2**62)
+
+
 def test_other_arguments_that_cannot_be_right_are_errors() -> None:
     for name in ("ring", None, ["hypercube"]):
         with pytest.raises(RoutingError, match=rf"expected one of .*hypercube.*, got {re.escape(repr(name))}"):
