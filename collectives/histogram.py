@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -19,10 +19,12 @@ from .allreduce import choose, supersteps
 from .allreduce import cost as cost_of_reduction
 from .allreduce import run as run_reduction
 from .blocks import block_of
+from .one_superstep import at_once, folded, is_at_once
 from .plan import Plan
-from .primitive import Call, flag, integer, numbers, primitive
+from .primitive import NOT_SMALL, Call, flag, integer, numbers, primitive, raised
 
 NAME = "histogram"
+LARGEST = 1e300  # of the ends of a range that are not looked at
 
 
 def plan(p: int, degree: int) -> Plan:
@@ -58,7 +60,31 @@ def cost(
     return pass_over + records.cost(machine, 2 * itemsize + 1) + counting  # two values, and whether there are any
 
 
-@primitive(cost, plan)
+def _small(
+    bsp: BSP,
+    values: Any,
+    bins: Any = 10,
+    range: tuple[float, float] | None = None,
+    weights: Any = None,
+    density: bool = False,
+) -> Any:
+    given = _Given.of(values, bins, range, weights, density)
+    how, by = given.way(bsp)
+    size = _fields(given.block.dtype).itemsize
+    if how != "trees" or not is_at_once(bsp, records.plan(bsp.p, by)):
+        return NOT_SMALL
+    limits, agreed = given.limits, given.agreed
+    if given.searched:
+        if not records.is_at_once(bsp, size):
+            return NOT_SMALL
+        limits = _limits(records.at_once(bsp, NAME, agreed, _extremes(bsp, given.block), _wider))
+    counts, edges = _counted(bsp, given, limits)
+    came = at_once(bsp, NAME, agreed, records.plan(bsp.p, by), counts)
+    counts = folded(bsp, NAME, came, counts, np.add, records.words(counts.nbytes))
+    return given.result(counts, edges)
+
+
+@primitive(cost, plan, _small)
 def histogram(
     bsp: BSP,
     values: Any,
@@ -103,44 +129,93 @@ def histogram(
         >>> pybsp.simulate(main, p=4).results[0]
         ([5, 5, 6], [0.0, 5.0, 10.0, 15.0])
     """
-    block = block_of(NAME, "values", values).reshape(-1)
-    if block.dtype.kind not in "biuf":
-        raise UsageError(f"{NAME}: argument values: expected real numbers, got {what(block)}")
-    if block.dtype.kind == "b":
-        block = block.astype(np.uint8)
-    heavy = None
-    if weights is not None:
-        heavy = block_of(NAME, "weights", weights).reshape(-1)
-        if heavy.shape != block.shape or heavy.dtype.kind not in "biufc":
-            raise UsageError(
-                f"{NAME}: argument weights: expected a number for each of the {block.size} values, got {what(heavy)}"
-            )
-    edges, limits = _checked(bins, range)
-    density = flag(NAME, "density", density)
-    call = Call(
-        bsp,
-        NAME,
-        values=block.dtype,
-        bins=edges if isinstance(edges, int) else f"edges {crc32(edges.tobytes()):08x}",
-        range=limits,
-        weights=None if heavy is None else heavy.dtype,
-        density=density,
-    )
-
+    given = _Given.of(values, bins, range, weights, density)
+    call = Call(bsp, NAME, **given.agreed)
+    limits = given.limits
     # 1. The extremes of all values, where nothing says what the bins are.
-    if isinstance(edges, int) and limits is None:
-        block, heavy = block.copy(), None if heavy is None else heavy.copy()  # the caller may change them meanwhile
-        limits = yield from _extremes(call, block)
+    if given.searched:
+        given = given.copied()  # the caller may change them meanwhile
+        own = _extremes(bsp, given.block)
+        limits = _limits((yield from records.run(call, own, _wider, last=False)))
     # 2. The counts of each processor, and of all.
-    counts, edges = call.own(partial(np.histogram, block, edges, limits, weights=heavy), "values")
-    bsp.work(block.size)
-    words = -(-counts.nbytes // 8)
-    chosen = choose(bsp.machine, counts.nbytes / 8, counts.size)
+    counts, edges = _counted(bsp, given, limits)
+    chosen = given.way(bsp)
     call.ends(supersteps(bsp.p, chosen, counts.size))
-    counts = yield from run_reduction(call, counts, np.add, chosen, words)
-    if density:
-        with np.errstate(invalid="ignore", divide="ignore"):  # of nothing it is NaN
-            counts = counts / np.array(np.diff(edges), float) / counts.sum()  # of float64, whatever the edges are
+    counts = yield from run_reduction(call, counts, np.add, chosen, records.words(counts.nbytes))
+    return given.result(counts, edges)
+
+
+class _Given(NamedTuple):
+    """The arguments, checked.
+
+    block, weights: of one axis.
+    bins: how many, or their edges.
+    limits: the least and the greatest, where they are given.
+    """
+
+    block: NDArray[Any]
+    bins: Any
+    limits: tuple[Any, Any] | None
+    weights: NDArray[Any] | None
+    density: bool
+
+    @classmethod
+    def of(cls, values: Any, bins: Any, limits: Any, weights: Any, density: Any) -> _Given:
+        block = block_of(NAME, "values", values).reshape(-1)
+        if block.dtype.kind not in "biuf":
+            raise UsageError(f"{NAME}: argument values: expected real numbers, got {what(block)}")
+        if block.dtype.kind == "b":
+            block = block.astype(np.uint8)
+        heavy = None
+        if weights is not None:
+            heavy = block_of(NAME, "weights", weights).reshape(-1)
+            if heavy.shape != block.shape or heavy.dtype.kind not in "biufc":
+                raise UsageError(
+                    f"{NAME}: argument weights: expected a number for each of the {block.size} values, got "
+                    f"{what(heavy)}"
+                )
+        return cls(block, *_checked(bins, limits), heavy, flag(NAME, "density", density))
+
+    @property
+    def agreed(self) -> dict[str, Any]:
+        """Those that are equal on all processors."""
+        return {
+            "values": self.block.dtype,
+            "bins": self.bins if isinstance(self.bins, int) else f"edges {crc32(self.bins.tobytes()):08x}",
+            "range": self.limits,
+            "weights": None if self.weights is None else self.weights.dtype,
+            "density": self.density,
+        }
+
+    @property
+    def searched(self) -> bool:
+        """Whether the extremes are looked for."""
+        return isinstance(self.bins, int) and self.limits is None
+
+    def copied(self) -> _Given:
+        return self._replace(block=self.block.copy(), weights=None if self.weights is None else self.weights.copy())
+
+    def way(self, bsp: BSP) -> Any:
+        """How counts are added up."""
+        count = self.bins if isinstance(self.bins, int) else self.bins.size - 1
+        size = 8 if self.weights is None else self.weights.dtype.itemsize
+        return choose(bsp.machine, count * size / 8, count)
+
+    def result(self, counts: NDArray[Any], edges: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Of the counts of all."""
+        if self.density:
+            with np.errstate(invalid="ignore", divide="ignore"):  # of nothing it is NaN
+                counts = counts / np.array(np.diff(edges), float) / counts.sum()  # of float64, whatever the edges are
+        return counts, edges
+
+
+def _counted(bsp: BSP, given: _Given, limits: tuple[Any, Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The counts of this processor, and the edges of the bins."""
+    try:
+        counts, edges = np.histogram(given.block, given.bins, limits, weights=given.weights)
+    except Exception as error:
+        raise UsageError(f"{NAME}: argument values: {raised(error, bsp.pid)}") from error
+    bsp.work(given.block.size)
     return counts, edges
 
 
@@ -150,6 +225,8 @@ def _checked(bins: Any, limits: Any) -> tuple[Any, tuple[Any, Any] | None]:
     Raises:
         UsageError: np.histogram refuses them.
     """
+    if type(bins) is int and bins > 0 and (limits is None or _are_limits(limits)):
+        return bins, limits  # np.histogram takes them: to ask it takes longer than to count
     if isinstance(bins, str):
         raise UsageError(f"{NAME}: argument bins: expected how many, or their edges, got the name of a rule, {bins!r}")
     no_mask(NAME, "bins", bins)
@@ -166,21 +243,40 @@ def _checked(bins: Any, limits: Any) -> tuple[Any, tuple[Any, Any] | None]:
     return (np.array(edges) if np.ndim(bins) else int(bins)), (limits if np.ndim(bins) == 0 else None)
 
 
-def _extremes(call: Call, block: NDArray[Any]) -> Supersteps[tuple[Any, Any]]:
-    """The least and the greatest of all values; 0 and 1 where there are none, as np.histogram has it."""
-    fields: list[Any] = [("least", block.dtype), ("greatest", block.dtype), ("some", np.bool_)]
-    own = np.zeros(1, fields)
+def _are_limits(limits: Any) -> bool:
+    """Whether this is a range of floats or ints of Python's, as most are."""
+    return (
+        type(limits) is tuple
+        and len(limits) == 2
+        and all(type(end) in (float, int) and -LARGEST <= end <= LARGEST for end in limits)
+        and limits[0] <= limits[1]
+    )
+
+
+@lru_cache(maxsize=64)
+def _fields(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype([("least", dtype), ("greatest", dtype), ("some", np.bool_)])
+
+
+def _extremes(bsp: BSP, block: NDArray[Any]) -> NDArray[Any]:
+    """The least and the greatest value of a block."""
+    own = np.zeros(1, _fields(block.dtype))
     if block.size:
         own[0] = (block.min(), block.max(), True)
-    call.bsp.work(block.size)
+    bsp.work(block.size)
+    return own
 
-    def wider(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
-        if not left["some"][0] or not right["some"][0]:
-            return left if left["some"][0] else right
-        both = left.copy()
-        both["least"] = np.minimum(left["least"], right["least"])
-        both["greatest"] = np.maximum(left["greatest"], right["greatest"])
-        return both
 
-    found = yield from records.run(call, own, wider, last=False)
+def _wider(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+    """The least and the greatest of two blocks."""
+    if not left["some"][0] or not right["some"][0]:
+        return left if left["some"][0] else right
+    both = left.copy()
+    both["least"] = np.minimum(left["least"], right["least"])
+    both["greatest"] = np.maximum(left["greatest"], right["greatest"])
+    return both
+
+
+def _limits(found: NDArray[Any]) -> tuple[Any, Any]:
+    """Those of all values; 0 and 1 where there are none, as np.histogram has it."""
     return (found["least"][0], found["greatest"][0]) if found["some"][0] else (0, 1)

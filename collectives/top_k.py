@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,12 @@ from numpy.typing import NDArray
 
 from ..bsp import BSP
 from ..cost import Cost, Machine
+from ..errors import UsageError
 from ..rides import Supersteps
 from . import records
 from .blocks import block_of
 from .plan import Plan
-from .primitive import Call, integer, primitive
+from .primitive import NOT_SMALL, Call, Operator, integer, primitive, raised
 from .sample_sort import sorting
 
 NAME = "top_k"
@@ -40,7 +42,15 @@ def cost(machine: Machine, k: int, n: int = 0, itemsize: int = 8) -> Cost:
     return Cost(machine, (), n + sorting(min(k, n))) + records.cost(machine, k * itemsize + 8)
 
 
-@primitive(cost, plan)
+def _small(bsp: BSP, values: Any, k: int) -> Any:
+    block, k = _checked(values, k)
+    if not records.is_at_once(bsp, _fields(block.dtype, k).itemsize):
+        return NOT_SMALL
+    own = _own(bsp, block, k)
+    return _of_list(records.at_once(bsp, NAME, _agreed(block, k), own, _greatest_of(k)))
+
+
+@primitive(cost, plan, _small)
 def top_k(bsp: BSP, values: Any, k: int) -> Supersteps[NDArray[Any]]:
     """The k greatest of the values of all processors, the greatest first; collective.
 
@@ -71,29 +81,62 @@ def top_k(bsp: BSP, values: Any, k: int) -> Supersteps[NDArray[Any]]:
         >>> pybsp.simulate(main, p=3).results[0]
         [9, 9, 8]
     """
+    block, k = _checked(values, k)
+    call = Call(bsp, NAME, **_agreed(block, k))
+    own = _own(bsp, block, k)
+    found = yield from records.run(call, own, _greatest_of(k))
+    return _of_list(found)
+
+
+def _checked(values: Any, k: Any) -> tuple[NDArray[Any], int]:
+    """The arguments: a block of one axis, and how many."""
     k = integer(NAME, "k", k, 0)
     block = block_of(NAME, "values", values).reshape(-1)
-    integer(NAME, "k", k, 0, _MOST // max(block.dtype.itemsize, 1), f"a whole number, for {block.dtype},")
-    call = Call(bsp, NAME, values=block.dtype, k=k)
+    return block, integer(NAME, "k", k, 0, _MOST // max(block.dtype.itemsize, 1), f"a whole number, for {block.dtype},")
 
-    # 1. The k greatest of this block.
-    def greatest(some: NDArray[Any]) -> NDArray[Any]:
-        if 0 < k < some.size:
-            some = np.partition(some, some.size - k)[some.size - k :]
-        return np.sort(some)[::-1][:k]
 
-    own = np.zeros(1, [("size", np.int64), ("values", block.dtype, (k,))])
-    first = call.own(lambda: greatest(block), "values")
+def _agreed(block: NDArray[Any], k: int) -> dict[str, Any]:
+    """The arguments that are equal on all processors."""
+    return {"values": block.dtype, "k": k}
+
+
+@lru_cache(maxsize=64)
+def _fields(dtype: np.dtype[Any], k: int) -> np.dtype[Any]:
+    """A list of up to k values, as it travels."""
+    return np.dtype([("size", np.int64), ("values", dtype, (k,))])
+
+
+def _own(bsp: BSP, block: NDArray[Any], k: int) -> NDArray[Any]:
+    """1. The k greatest of this block."""
+    own = np.zeros(1, _fields(block.dtype, k))
+    try:
+        first = _greatest(block, k)
+    except Exception as error:
+        raise UsageError(f"{NAME}: argument values: {raised(error, bsp.pid)}") from error
     own["size"], own["values"][0, : first.size] = first.size, first
     bsp.work(block.size + sorting(first.size))
+    return own
 
-    # 2. Of two such lists, the k greatest of both.
+
+def _greatest(some: NDArray[Any], k: int) -> NDArray[Any]:
+    if 0 < k < some.size:
+        some = np.partition(some, some.size - k)[some.size - k :]
+    return np.sort(some)[::-1][:k]
+
+
+@lru_cache(maxsize=64)
+def _greatest_of(k: int) -> Operator:
+    """2. Of two such lists, the k greatest of both."""
+
     def together(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
-        found = greatest(np.concatenate([part["values"][0, : part["size"][0]] for part in (left, right)]))
+        found = _greatest(np.concatenate([part["values"][0, : part["size"][0]] for part in (left, right)]), k)
         both = np.zeros_like(left)
         both["size"], both["values"][0, : found.size] = found.size, found
         return both
 
-    found = yield from records.run(call, own, together)
+    return together
+
+
+def _of_list(found: NDArray[Any]) -> NDArray[Any]:
     largest: NDArray[Any] = found["values"][0, : found["size"][0]].copy()
     return largest
