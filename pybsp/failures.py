@@ -23,6 +23,12 @@ from .errors import BSPError, LearnedSyncError, ProcessorError, SyncError, descr
 _KEY = "__pybsp_outcome__"
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
+# The modules by which exchanges go.
+_EXCHANGING = tuple(
+    f"{__package__}.{name}"
+    for name in ("agreement", "group", "parts", "rides", "session", "shown", "superstep", "transport")
+)
+
 T = TypeVar("T")
 
 # -- what others learn -------------------------------------------------------------------------------------------------
@@ -130,6 +136,18 @@ class Outcome:
 def is_ours(trace: TracebackType) -> bool:
     """Whether that step of a traceback is in pybsp."""
     return trace.tb_frame.f_code.co_filename.startswith(_PACKAGE)
+
+
+def came_in_an_exchange(error: BaseException | None) -> bool:
+    """Whether an exception, or one of those that were handled as it came, has passed what exchanges; None: no."""
+    found: set[int] = set()
+    while error is not None and id(error) not in found:
+        found.add(id(error))
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            if str(frame.f_globals.get("__name__", "")).startswith(_EXCHANGING):
+                return True
+        error = error.__context__
+    return False
 
 
 def from_the_program(trace: TracebackType | None) -> TracebackType | None:

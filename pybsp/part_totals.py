@@ -56,11 +56,13 @@ class Stays:
     Attributes:
         all: in their order.
         totals: of what was combined, by superstep.
+        lasting: of what was combined, what is of the superstep that lasts, on all processors: there may be more of it.
     """
 
     def __init__(self) -> None:
         self.all: list[Stay] = []
         self.totals: dict[int, PartTotals] = {}
+        self.lasting: Found = []
         self._reported = 0
 
     def fresh(self) -> Sequence[Stay]:
@@ -71,7 +73,8 @@ class Stays:
     def as_saved(self) -> dict[str, Any]:
         """All of it as plain data, which `of_saved` reads."""
         totals = {superstep: tuple(one) for superstep, one in self.totals.items()}
-        return {"all": [*map(_plain, self.all)], "totals": totals, "asked": self._reported}
+        lasting = [(superstep, members, tuple(one)) for superstep, members, one in self.lasting]
+        return {"all": [*map(_plain, self.all)], "totals": totals, "lasting": lasting, "asked": self._reported}
 
     @classmethod
     def of_saved(cls, saved: Mapping[str, Any]) -> Stays:
@@ -79,6 +82,8 @@ class Stays:
         stays = cls()
         stays.all = [*map(_of_plain, saved["all"])]
         stays.totals = {superstep: PartTotals(*one) for superstep, one in saved["totals"].items()}
+        for superstep, members, one in saved.get("lasting", ()):  # which older checkpoints have not
+            stays.lasting.append((superstep, tuple(members), PartTotals(*one)))
         stays._reported = saved["asked"]
         return stays
 
@@ -159,7 +164,9 @@ def exchange_totals(engine: SuperstepEngine, machine: BSPMachine | EBSPMachine) 
     mine = sums([_stays(parcel) for _, parcel in of_all], machine, engine.account.virtual)
     notes = engine.settle(engine.meet(LEDGER, (mine, None, None), {}), LEDGER, what)
     assert notes is not None
-    stays.totals.update(largest(one for of_one in notes for one in of_one))
+    found = [*stays.lasting, *(one for of_one in notes for one in of_one)]
+    stays.totals.update(largest(found))
+    stays.lasting = [one for one in found if one[0] == engine.account.superstep]
     engine.account.leave_out(entered)
     return stays.totals
 

@@ -28,7 +28,7 @@ from .arrays import Array
 from .chunk import Counted, clock
 from .convert import few
 from .errors import BSPError, UsageError, describe, where
-from .failures import Failure, failure_of, label_of, note_label
+from .failures import Failure, came_in_an_exchange, failure_of, label_of, note_label
 from .gate import Gate
 from .global_arrays import GlobalArray
 from .layouts import Layout
@@ -1073,9 +1073,9 @@ class SuperstepEngine:
             self.complete(grace)
         if self.gate.failed is not None:
             return None
-        if (error.__context__ is not None or self.part is not None) and not account.virtual:
-            # It came while another was handled, perhaps while an exchange was left: on a full stack, or by a handler of
-            # a signal; or on the way in or out of a part, which others are in. Nobody knows then where this one was.
+        if (came_in_an_exchange(error.__context__) or self.part is not None) and not account.virtual:
+            # It came while another one left an exchange: on a full stack, or by a handler of a signal; or on the way in
+            # or out of a part, which others are in. Nobody knows then where this one was.
             self.transport.revoke(error)
         return self.agreement.tell(failure, grace)
 

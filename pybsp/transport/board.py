@@ -105,6 +105,7 @@ class Board(Meeting):
             lies.areas,
         )
         self._window, self._own, self._parent, self._waiter = window, own, parent, waiter
+        self._beginning = number
         self._ranks = list(ranks)
         self.words = [0] * len(ranks)
         self._parts: list[memoryview] = [window.parts[rank] for rank in ranks]
@@ -213,7 +214,12 @@ class Board(Meeting):
         return here() or self._waiter.until(here, None, deadline)
 
     def behind(self) -> list[int]:
-        """The processors that have not entered the exchange."""
+        """The processors that have not entered the exchange; none where this one has entered none here yet.
+
+        Before the first one statuses are those of earlier parts in this context, of which some had fewer exchanges.
+        """
+        if self.number == self._beginning:
+            return []
         # The number of a status only grows: one that is ahead has entered this exchange too.
         parity, least = self.number & 1, self.number << STATUS_EPOCH_SHIFT
         return [k for k in self._others if self._status[k][parity] < least]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 
 from pybsp.benchmarks.calibration.fits.bsp import fit_bsp
-from pybsp.benchmarks.calibration.fits.ebsp import fit_ebsp
+from pybsp.benchmarks.calibration.fits.ebsp import _misfit, fit_ebsp
+from pybsp.benchmarks.calibration.fits.least_squares import relative
 from pybsp.benchmarks.calibration.results import EBSPFit
 
 from .generated import Seconds, ebsp, jumping, line, sampled, swept, unbalanced
@@ -102,6 +106,15 @@ def test_a_negative_g1_is_flagged_with_its_figure() -> None:
     assert fit.g1.value == 0
     assert fit.g1.low == pytest.approx(-1e-8, rel=0.01)
     assert not fit.kept
+
+
+def test_intervals_of_few_patterns_are_as_wide_as_their_residuals_and_freedom_have_it() -> None:
+    times = np.array([1.0, 1.2, 0.9, 1.3])
+    mean = float(relative(np.ones((4, 1)), times)[0])
+    residuals = (times / mean - 1) / (1 - 1 / 4)  # each pattern has a quarter of the leverage
+    error = mean * math.sqrt(float((residuals**2).sum())) / 4
+    (half,) = _misfit(np.ones((4, 1)), times)
+    assert half == pytest.approx(3.18245 * error, rel=1e-4)  # of t with three degrees of freedom
 
 
 def test_without_held_out_samples_bsp_is_kept() -> None:

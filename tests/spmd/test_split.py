@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pybsp
+from pybsp import collectives
 from pybsp.ledger_file import append_run, read
 from tests.conftest import Spmd
 
@@ -426,6 +427,65 @@ def test_one_in_a_kept_part_and_another_elsewhere_is_an_error_on_all(spmd: Spmd,
     assert ["superstep 9" in str(error) for error in errors] == [False] * spmd.p, errors[0]
 
 
+def test_waits_that_cross_are_found_beside_parts_that_nobody_has_entered(spmd: Spmd) -> None:
+    """Their boards begin where earlier parts of some of their processors have ended, which others never were in."""
+    if spmd.p < 3:
+        pytest.skip("one is in the earlier part, one in the later one, and one in both")
+
+    def main(bsp: pybsp.BSP) -> None:
+        last = bsp.p - 1
+        with bsp.split(0 if bsp.pid < last else None) as part:
+            for _ in range(3 * (part is not None)):
+                part.sync()
+        del part
+        ends = 0 if bsp.pid in (0, last) else None
+        idle = bsp.split(ends), bsp.split(ends)
+        pair = bsp.split(ends)
+        if bsp.pid == 0:
+            with pair as part:
+                part.sync()
+        bsp.sync()
+        assert idle
+
+    errors = spmd.errors(main)
+    assert all("wait for each other in different machines" in str(error) for error in errors), errors
+
+
+@pytest.mark.parametrize("how", ["chained", "by an operator", "handled"])
+def test_a_failure_in_a_part_that_came_while_another_was_handled_stays_in_the_part(spmd: Spmd, how: str) -> None:
+    def divided(a: float, b: float) -> float:
+        raise ZeroDivisionError
+
+    def fail(part: pybsp.BSP) -> None:
+        if how == "by an operator":
+            collectives.allreduce(part, 1.0, divided)
+        elif part.pid == 0:
+            try:
+                int("x")
+            except ValueError:
+                if how == "chained":
+                    raise KeyError("boom") from None
+                part.send(part.p, 1)  # to nobody
+        part.sync()
+
+    def main(bsp: pybsp.BSP) -> Any:
+        found = "done"
+        try:
+            with bsp.split(bsp.pid % 2) as part:
+                if bsp.pid % 2 and (part.p > 1 or how != "by an operator"):
+                    fail(part)
+                part.sync()
+        except Exception as error:
+            found = type(error).__name__
+        bsp.sync()
+        return found
+
+    found = spmd(main)
+    assert found[::2] == ["done"] * len(found[::2])
+    of_op = len(found[1::2]) > 1 or how != "by an operator"
+    assert all((one == "done") != of_op for one in found[1::2])
+
+
 @pytest.mark.whole
 def test_who_waits_in_a_kept_part_learns_of_a_failure_outside_of_it(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP, pause: float) -> None:
@@ -524,6 +584,28 @@ def test_what_parts_did_stands_in_the_ledger_of_the_whole(spmd: Spmd) -> None:
         counted = (2 + 2, 200, 10 * evens + evens), (3 + 2, 300, 30 * odds + odds)
         assert parts[2][:3] == tuple(max(column) for column in zip(*counted[: min(p, 2)], strict=True))
         assert parts[3] == (1, 0, 0, 0, 0)
+
+
+def test_to_ask_for_the_ledger_between_two_stays_leaves_the_record_as_it_is(spmd: Spmd, tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP, asks: bool) -> Any:
+        halves = bsp.split(bsp.pid % 2)
+        for supersteps in (2, 3, 1):
+            with halves as part:
+                for _ in range(supersteps + bsp.pid % 2):
+                    part.work(10.0)
+                    part.send(0, np.zeros(4))
+                    part.sync()
+            if asks:
+                len(bsp.ledger)
+        bsp.sync()
+        with halves as part:
+            part.sync()
+        bsp.sync()
+        return [one.parts and one.parts._replace(predicted=0, measured=0, seconds=0) for one in bsp.ledger]
+
+    assert spmd(main, True) == spmd(main, False)
+    found = spmd(main, True)[0]
+    assert [None if one is None else one.supersteps for one in found] == [None, 6 + 3 * (spmd.p > 1), 1]
 
 
 def test_what_parts_did_after_the_last_superstep_has_no_record_in_the_ledger(spmd: Spmd, tmp_path: Path) -> None:
