@@ -151,19 +151,27 @@ def _small(
 ) -> Any:
     if type(root) is not int:
         root = of_python(root)
-    if degree is not None or algorithm is not None or like is not None or type(root) is not int:
+    if degree is not None or algorithm is not None or type(root) is not int:
         return NOT_SMALL
     if out is not None:
         checked_out("broadcast", out)
-    spreading = bsp.prepared.get(("broadcast", root))
+    kind = None
+    if like is not None:  # nothing needs it here, but that all say the same and the root's value is so
+        if not (is_number(like) or (is_array(like) and like.nbytes <= MOST)):
+            return NOT_SMALL
+        _check_like(value, like, bsp.pid == root)
+        kind = descriptor(like).kind
+    spreading = bsp.prepared.get(("broadcast", root, kind))
     if spreading is not None:
         result = spreading(value, out)
         return result if out is None or result is NOT_SMALL else placed("broadcast", result, out)
 
-    agreed = {"root": root, "degree": None, "algorithm": None}
-    result = spread(
-        bsp, "broadcast", value, root, agreed, partial(_flat, bsp), lambda: broadcast.steps(bsp, None, root), out
-    )
+    agreed = {"root": root, "degree": None, "algorithm": None} | ({} if kind is None else {"like": kind})
+
+    def steps() -> Supersteps[Any]:
+        return broadcast.steps(bsp, None, root, like=like)
+
+    result = spread(bsp, "broadcast", value, root, agreed, partial(_flat, bsp), steps, kind, out)
     return result if out is None or result is NOT_SMALL else placed("broadcast", result, out)
 
 

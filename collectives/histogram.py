@@ -24,7 +24,8 @@ from .plan import Plan
 from .primitive import NOT_SMALL, Call, flag, integer, numbers, primitive, raised
 
 NAME = "histogram"
-LARGEST = 1e300  # of the ends of a range that are not looked at
+# Up to these bins, and ends of a range, are not looked at.
+MANY, LARGEST = 1 << 16, 1e300
 
 
 def plan(p: int, degree: int) -> Plan:
@@ -225,7 +226,7 @@ def _checked(bins: Any, limits: Any) -> tuple[Any, tuple[Any, Any] | None]:
     Raises:
         UsageError: np.histogram refuses them.
     """
-    if type(bins) is int and bins > 0 and (limits is None or _are_limits(limits)):
+    if type(bins) is int and 0 < bins <= MANY and (limits is None or _are_limits(limits)):
         return bins, limits  # np.histogram takes them: to ask it takes longer than to count
     if isinstance(bins, str):
         raise UsageError(f"{NAME}: argument bins: expected how many, or their edges, got the name of a rule, {bins!r}")

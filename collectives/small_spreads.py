@@ -17,7 +17,7 @@ from ..rides import Supersteps
 from ..short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTHING, SIGNATURE
 from ..shown import ELSEWHERE, NOT_SHOWN, Counts, Shown
 from ..ways import BY_RECORD
-from .primitive import NOT_SMALL, is_number, own_argument, packed, placed, room
+from .primitive import NOT_SMALL, is_number, own_argument, packed, placed, remember, room
 from .record_layouts import (
     DESCRIBED,
     KIND_MASK,
@@ -287,14 +287,16 @@ def spread(
     agreed: dict[str, Any],
     flat: Flat,
     steps: Callable[[], Supersteps[Any]],
+    kind: str | None,
     out: Array | None = None,
 ) -> Any:
-    """The result of a broadcast, the first one of this name and root; or `NOT_SMALL`.
+    """The result of a broadcast, the first one of this name, root and kind; or `NOT_SMALL`.
 
     Args:
         agreed: the arguments that are equal on all processors.
         flat: see `Flat`.
         steps: makes the function that rides, on another processor than the root.
+        kind: of the value, where all say it; what is prepared is found by (name, root, kind) from now on.
         out: where the result may go.
     """
     shown = bsp.shown
@@ -307,5 +309,4 @@ def spread(
         found = to_the_end(shown, name, spread_from_here(bsp, shown, name, agreed, flat))
     else:
         found = spread_from(root, shown, name, agreed, steps)
-    bsp.prepared[name, root] = found
-    return found(value, out)
+    return remember(bsp, (name, root, kind), found)(value, out)

@@ -31,6 +31,54 @@ CALLS: dict[str, Callable[..., Any]] = {
 }
 
 
+LIKES: dict[str, Callable[[int], Any]] = {
+    "number": lambda k: 1.5 * k,
+    "of numpy": lambda k: np.int32(7 + k),
+    "long": lambda k: 3**400 + k,
+    "array": lambda k: np.arange(3.0) + k,
+    "of two axes": lambda k: np.full((2, 5), k, np.int16),
+    "records": lambda k: np.array([(k, 2.0)], "i4, f8"),
+    "no items": lambda k: np.zeros((0, 3)),
+    "several KiB": lambda k: np.arange(2000.0) + k,
+}
+
+
+@pytest.mark.parametrize("kind", LIKES)
+def test_a_plain_call_that_says_what_comes_brings_and_costs_what_one_without_does(spmd: Spmd, kind: str) -> None:
+    def main(bsp: pybsp.BSP, says: bool) -> Any:
+        like = LIKES[kind](0) if says else None
+        found = []
+        for root in (0, bsp.p - 1):
+            for k in range(3):
+                value = LIKES[kind](k + root) if bsp.pid == root else None
+                found.append(broadcast(bsp, value, root, like=like))
+                stirred(bsp)
+        costs = [(one.label, one.h, one.M, one.messages) for one in bsp.ledger]
+        return [np.asarray(one).tolist() for one in found], [type(one) for one in found], costs
+
+    expected = [np.asarray(LIKES[kind](k + root)).tolist() for root in (0, spmd.p - 1) for k in range(3)]
+    for says in (True, False):
+        for values, _, _ in spmd(main, says):
+            assert values == expected
+    assert spmd(main, True) == spmd(main, False)
+
+
+@pytest.mark.parametrize("plain_before", [False, True])
+def test_what_a_plain_call_says_of_what_comes_is_compared_and_holds_on_the_root(spmd: Spmd, plain_before: bool) -> None:
+    def main(bsp: pybsp.BSP, value: Any, likes: tuple[Any, Any]) -> None:
+        for _ in range(2 * plain_before):
+            broadcast(bsp, likes[0], like=likes[0])
+        broadcast(bsp, value, like=likes[bsp.pid == bsp.p - 1])
+
+    (error, *_) = spmd.errors(main, 2, (np.zeros(3), np.zeros(3)))
+    assert "broadcast: argument value: expected float64[3], as argument like says, got number" in str(error)
+    if spmd.p > 1:
+        for likes in ((0.5, np.zeros(3)), (np.zeros(3), np.zeros(4)), (np.zeros(3), None)):
+            errors = spmd.errors(main, likes[0], likes)
+            assert all(isinstance(one, pybsp.UsageError) for one in errors), errors
+            assert all("broadcast: argument like: expected the same on all" in str(one) for one in errors), errors
+
+
 def test_every_processor_gets_the_roots_value_as_its_own(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP, kind: str, n: int, root: int, how: str) -> Any:
         value = value_of(kind, n, 5) if bsp.pid == root else "ignored"
