@@ -131,13 +131,15 @@ def _refuse_to_vanish(transport: MPITransport) -> None:
     leave = os._exit
 
     def _exit(status: int) -> NoReturn:
-        if _world_open and process.takes_part() and _job_size() > 1 and not mpi_launcher.aborting:
-            text = f"pybsp: processor {transport.pid} called os._exit({status}) before the job has ended"
-            if status == 0:
-                text, status = f"{text}; its status is 1", 1
-            os.write(2, f"{text}\n".encode())
-            take_leave(END)
-        leave(status)
+        try:
+            if _world_open and process.takes_part() and _job_size() > 1 and not mpi_launcher.aborting:
+                text = f"pybsp: processor {transport.pid} called os._exit({status}) before the job has ended"
+                if status == 0:
+                    text, status = f"{text}; its status is 1", 1
+                take_leave(END)
+                os.write(2, f"{text}\n".encode())
+        finally:  # also where nobody reads what it says any more
+            leave(status)
 
     os._exit = _exit
 

@@ -439,6 +439,7 @@ def test_an_attached_machine_frees_its_communicators_but_that_by_which_all_heard
 ) -> None:
     """MPI calls what was set with an attribute for each duplicate that is made, and for each that is freed."""
     path = program("""
+        import signal, time
         import pybsp
         from mpi4py import MPI
         made, freed = [], []
@@ -467,7 +468,18 @@ def test_an_attached_machine_frees_its_communicators_but_that_by_which_all_heard
             except ValueError:
                 raise ValueError
 
-        for main in (lambda bsp: None, raises, raises_while_another_is_handled):
+        def interrupted(*_):
+            raise ValueError
+
+        def leaves_an_exchange(bsp):
+            if bsp.pid == 0:
+                time.sleep(1.0)
+            else:
+                signal.signal(signal.SIGALRM, interrupted)
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
+            bsp.sync()
+
+        for main in (lambda bsp: None, raises, raises_while_another_is_handled, leaves_an_exchange):
             found = ended(main)
             if comm.rank == 0:
                 print(*found)
@@ -475,7 +487,7 @@ def test_an_attached_machine_frees_its_communicators_but_that_by_which_all_heard
     ended = ranks(2, path)
     assert ended.code == 0, ended.err
     found = [tuple(map(int, line.split())) for line in ended.out.splitlines()]
-    assert found == [(2, 2), (2, 2), (2, 1)]
+    assert found == [(2, 2), (2, 2), (2, 2), (2, 1)]
 
 
 @pytest.mark.fast("3")
