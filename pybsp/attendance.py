@@ -8,6 +8,7 @@ little or nothing of whom.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import selectors
 import socket
@@ -18,6 +19,7 @@ from contextlib import suppress
 from . import process, settings
 
 JOINING = 1.0  # seconds, at most
+HIGH = 512  # a file's number, at least
 LEAVE, END = b".", b"!"  # a rank ends; it ends the job
 BACKLOG = 1024
 ENDING = 1.0  # seconds in which the ends of all ranks of a job that is over are heard
@@ -42,9 +44,22 @@ def join() -> None:
         except OSError:
             line.close()
             raise
+        with suppress(OSError):  # fewer files may be open
+            line = socket.socket(fileno=_moved(line))
         _joined.append(line)
         os.register_at_fork(after_in_child=line.close)  # which may live longer
         process.at_end(take_leave)  # after what programs do at their end
+
+
+def _moved(line: socket.socket) -> int:
+    """The line under a high number.
+
+    Linux closes the files of a process that ends from the highest on. A launcher hears of the end by one of them, a
+    low one, and ends the others at once: they are not to be heard of before this one.
+    """
+    number = fcntl.fcntl(line, fcntl.F_DUPFD_CLOEXEC, HIGH)
+    line.close()
+    return number
 
 
 def take_leave(how: bytes = LEAVE) -> None:
