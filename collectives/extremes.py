@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..rides import Supersteps
 from . import records
 from .blocks import block_of
-from .primitive import NOT_SMALL, Call, Operator, integer, raised
+from .primitive import NOT_SMALL, Call, Operator, integer, of_argument
 
 Which = Literal["argmin", "argmax"]
 
@@ -54,11 +54,9 @@ def run(bsp: BSP, which: Which, array: Any) -> Supersteps[tuple[Any, int]]:
 def _candidate(bsp: BSP, which: Which, block: NDArray[Any]) -> NDArray[Any]:
     """The extreme element of a block, its index, and how many elements there are: none in an empty one."""
     own = np.zeros(1, _fields(block.dtype))
-    try:
-        # Of a dtype without an order an empty block is as wrong as any: all processors raise.
-        index = int(_first_of(which)(block if block.size else np.zeros(1, block.dtype)))
-    except Exception as error:
-        raise UsageError(f"{which}: argument array: {raised(error, bsp.pid)}") from error
+    # Of a dtype without an order an empty block is as wrong as any: all processors raise.
+    some = block if block.size else np.zeros(1, block.dtype)
+    index = int(of_argument(which, bsp.pid, "array", partial(_first_of(which), some)))
     if block.size:
         own[0] = (block.reshape(-1)[index], index, block.size)
     return own

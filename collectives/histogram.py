@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -21,7 +21,7 @@ from .allreduce import run as run_reduction
 from .blocks import block_of
 from .one_superstep import at_once, folded, is_at_once
 from .plan import Plan
-from .primitive import NOT_SMALL, Call, flag, integer, numbers, primitive, raised
+from .primitive import NOT_SMALL, Call, flag, integer, numbers, of_argument, primitive
 
 NAME = "histogram"
 # Up to these bins, and ends of a range, are not looked at.
@@ -71,16 +71,18 @@ def _small(
 ) -> Any:
     given = _Given.of(values, bins, range, weights, density)
     how, by = given.way(bsp)
-    size = _fields(given.block.dtype).itemsize
-    if how != "trees" or not is_at_once(bsp, records.plan(bsp.p, by)):
+    if how != "trees":
+        return NOT_SMALL
+    scheme = records.plan(bsp.p, by)
+    if not is_at_once(bsp, scheme):
         return NOT_SMALL
     limits, agreed = given.limits, given.agreed
     if given.searched:
-        if not records.is_at_once(bsp, size):
+        if not records.is_at_once(bsp, _fields(given.block.dtype).itemsize):
             return NOT_SMALL
         limits = _limits(records.at_once(bsp, NAME, agreed, _extremes(bsp, given.block), _wider))
     counts, edges = _counted(bsp, given, limits)
-    came = at_once(bsp, NAME, agreed, records.plan(bsp.p, by), counts)
+    came = at_once(bsp, NAME, agreed, scheme, counts)
     counts = folded(bsp, NAME, came, counts, np.add, records.words(counts.nbytes))
     return given.result(counts, edges)
 
@@ -212,10 +214,8 @@ class _Given(NamedTuple):
 
 def _counted(bsp: BSP, given: _Given, limits: tuple[Any, Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
     """The counts of this processor, and the edges of the bins."""
-    try:
-        counts, edges = np.histogram(given.block, given.bins, limits, weights=given.weights)
-    except Exception as error:
-        raise UsageError(f"{NAME}: argument values: {raised(error, bsp.pid)}") from error
+    count = partial(np.histogram, given.block, given.bins, limits, weights=given.weights)
+    counts, edges = of_argument(NAME, bsp.pid, "values", count)
     bsp.work(given.block.size)
     return counts, edges
 

@@ -323,10 +323,7 @@ class Call:
         Raises:
             UsageError: the function raised.
         """
-        try:
-            return share()
-        except Exception as error:
-            raise UsageError(f"{self.name}: argument {argument}: {raised(error, self.bsp.pid)}") from error
+        return of_argument(self.name, self.bsp.pid, argument, share)
 
 
 def shortened(pids: Sequence[int]) -> str:
@@ -620,6 +617,18 @@ def placed(name: str, result: Any, out: Any) -> Any:
         )
     out[...] = result
     return out
+
+
+def of_argument(name: str, pid: int, argument: str, share: Callable[[], Result]) -> Result:
+    """What a function gives that works on an argument, or is one.
+
+    Raises:
+        UsageError: the function raised.
+    """
+    try:
+        return share()
+    except Exception as error:
+        raise UsageError(f"{name}: argument {argument}: {raised(error, pid)}") from error
 
 
 def applied(name: str, pid: int, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:

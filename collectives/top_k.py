@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from ..bsp import BSP
 from ..cost import Cost, Machine
-from ..errors import UsageError
 from ..rides import Supersteps
 from . import records
 from .blocks import block_of
 from .plan import Plan
-from .primitive import NOT_SMALL, Call, Operator, integer, primitive, raised
+from .primitive import NOT_SMALL, Call, Operator, integer, of_argument, primitive
 from .sample_sort import sorting
 
 NAME = "top_k"
@@ -109,10 +108,7 @@ def _fields(dtype: np.dtype[Any], k: int) -> np.dtype[Any]:
 def _own(bsp: BSP, block: NDArray[Any], k: int) -> NDArray[Any]:
     """1. The k greatest of this block."""
     own = np.zeros(1, _fields(block.dtype, k))
-    try:
-        first = _greatest(block, k)
-    except Exception as error:
-        raise UsageError(f"{NAME}: argument values: {raised(error, bsp.pid)}") from error
+    first = of_argument(NAME, bsp.pid, "values", partial(_greatest, block, k))
     own["size"], own["values"][0, : first.size] = first.size, first
     bsp.work(block.size + sorting(first.size))
     return own

@@ -102,7 +102,9 @@ class Attendance:
     def listen(self) -> None:
         """Once the launcher has been started, as it is forked where there are no threads; ranks wait in a queue."""
         if self._listening is not None:
-            self._thread = threading.Thread(target=self._listen, name="pybsp attendance", daemon=True)
+            self._thread = threading.Thread(
+                target=self._listen, args=(self._listening,), name="pybsp attendance", daemon=True
+            )
             self._thread.start()
 
     def __exit__(self, *_: object) -> None:
@@ -113,30 +115,34 @@ class Attendance:
         for one in (self._over, *self._heard, *filter(None, [self._listening])):
             one.close()
 
-    def _listen(self) -> None:
+    def _listen(self, listening: socket.socket) -> None:
         until = NEVER  # the job is over, and its ranks have so long to be so too
         with selectors.EpollSelector() as selector:
-            for one in filter(None, (self._listening, self._over)):
+            for one in (listening, self._over):
                 selector.register(one, selectors.EVENT_READ)
             while until == NEVER or (len(self._ended) < len(self._heard) and time.monotonic() < until):
                 # Linux hands over what has come since the last time in the order in which it came.
                 for key, _ in selector.select(None if until == NEVER else ENDING):
                     line = key.fileobj
                     assert isinstance(line, socket.socket)
-                    if line is self._listening:
-                        try:
-                            rank, _ = line.accept()
-                        except OSError:  # too many files are open
-                            selector.unregister(line)
-                            continue
-                        selector.register(rank, selectors.EVENT_READ)
-                        self._heard[rank] = b""
+                    if line is listening:
+                        self._accept(line, selector)
                     elif line is self._over:
                         selector.unregister(line)
                         until = time.monotonic() + ENDING
                     elif not self._hear(line):
                         selector.unregister(line)
                         self._ended.append(self._heard[line])
+
+    def _accept(self, listening: socket.socket, selector: selectors.BaseSelector) -> None:
+        """A rank joins; none any more where too many files are open."""
+        try:
+            rank, _ = listening.accept()
+        except OSError:
+            selector.unregister(listening)
+            return
+        selector.register(rank, selectors.EVENT_READ)
+        self._heard[rank] = b""
 
     def _hear(self, line: socket.socket) -> bool:
         """Take what a rank has sent; whether it is still there."""

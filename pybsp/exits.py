@@ -11,12 +11,15 @@ import sys
 from contextlib import suppress
 from types import TracebackType
 
-from . import attendance, process
+from . import process
 
 
 def install() -> None:
     """See exceptions that nobody catches, and the end of this process, where a launcher has started several."""
-    attendance.join()
+    if "PYBSP_ATTENDANCE" in os.environ:  # of settings.py, which nobody else needs here
+        from . import attendance
+
+        attendance.join()
     if process.launched()[0] == 1:
         return
     previous = sys.excepthook

@@ -75,7 +75,8 @@ def _instead(name: str) -> str:
     """What there is in place of a name of mpi4py's, in words."""
     from .instead import instead_of
 
-    return ": ".join(("", instead_of(name))) if instead_of(name) else ""
+    found = instead_of(name)
+    return f": {found}" if found else ""
 
 
 def of_programs() -> Sequence[str]:

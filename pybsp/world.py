@@ -31,7 +31,6 @@ from .failures import Failure, culprit, failure_of, note_place, outcome, speaker
 from .process import launched
 from .superstep import SuperstepEngine
 from .transport import EXIT, FAIL, KIND, Arrival
-from .transport import launcher as mpi_launcher
 from .transport.launcher import DRAIN, abort_job, check_launcher, library, load
 from .transport.medium import MPITransport
 from .transport.mpi import WATCH, duplicate
@@ -132,7 +131,7 @@ def _refuse_to_vanish(transport: MPITransport) -> None:
 
     def _exit(status: int) -> NoReturn:
         try:
-            if _world_open and process.takes_part() and _job_size() > 1 and not mpi_launcher.aborting:
+            if _world_open and process.takes_part() and _job_size() > 1:
                 text = f"pybsp: processor {transport.pid} called os._exit({status}) before the job has ended"
                 if status == 0:
                     text, status = f"{text}; its status is 1", 1

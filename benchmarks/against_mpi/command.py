@@ -90,8 +90,10 @@ def _study() -> Study:
     study.epilog = EPILOGUE.format(
         works=", ".join(dict.fromkeys(work.name for work in catalogue("all"))), guided=", ".join(guidelines.GUIDED)
     )
-    study.add_argument("-n", type=int, nargs="+", metavar="P", help="processors, one run for each (default 2)")
-    study.add_argument("--only", nargs="+", metavar="NAME[=SIZE]", help="these works (default: all)")
+    study.add_argument(
+        "-n", type=int, nargs="+", action="extend", metavar="P", help="processors, one run for each (default 2)"
+    )
+    study.add_argument("--only", nargs="+", action="extend", metavar="NAME[=SIZE]", help="these works (default: all)")
     study.add_argument(
         "--guidelines",
         action="store_true",
@@ -110,7 +112,9 @@ def _study() -> Study:
     )
     study.add_argument("--mpi", choices=tuple(FAMILIES), help="refuse to run with another MPI library")
     study.add_argument("--threads", choices=THREADS, help="what MPI is asked for, for both sides (default: as pybsp)")
-    study.add_argument("--show", nargs="+", metavar="FILE", help="print what --json kept, of several runs together")
+    study.add_argument(
+        "--show", nargs="+", action="extend", metavar="FILE", help="print what --json kept, of several runs together"
+    )
     study.add_argument("--verbose", action="store_true", help="say what is being measured")
     return study
 

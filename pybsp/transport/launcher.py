@@ -21,7 +21,7 @@ from .pmi import short_requests
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
 
 last_words: list[Callable[[], object]] = []  # called before this process ends the job
-aborting = False  # whether it does
+_leave = os._exit  # before others let it say that it is called
 
 
 def under_launcher() -> bool:
@@ -173,10 +173,8 @@ def _foreign(expected: int, why: str) -> LauncherError:
 
 def abort_job() -> NoReturn:
     """End all ranks of the job, also those outside of a communicator that is in use."""
-    global aborting
     from mpi4py import MPI
 
-    aborting = True
     try:
         for say in last_words:
             with suppress(Exception):
@@ -187,4 +185,4 @@ def abort_job() -> NoReturn:
     finally:  # whatever becomes of the words, an interrupt among them, the job is to end
         if MPI.Is_initialized() and not MPI.Is_finalized():
             MPI.COMM_WORLD.Abort(1)
-        os._exit(1)  # MPICH's Abort can return before the launcher has ended this process
+        _leave(1)  # MPICH's Abort can return before the launcher has ended this process

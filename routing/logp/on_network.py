@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...errors import RoutingError, UsageError
 from ...logp.schedule import Schedule
 from ...machine import LogPMachine
-from ..networks.network import Network
+from ..networks.network import Network, check_two_phase
 from ..seeds import Seed, generator
 
 
@@ -53,8 +53,7 @@ class NetworkSchedule(Schedule):
     def __init__(self, network: Network, *, two_phase: bool = False, seed: Seed = 0) -> None:
         if not isinstance(network, Network):
             raise UsageError(f"NetworkSchedule: network: expected a Network, got {network!r:.80}")
-        if not isinstance(two_phase, (bool, np.bool_)):
-            raise UsageError(f"NetworkSchedule: two_phase: expected True or False, got {two_phase!r:.80}")
+        check_two_phase("NetworkSchedule", two_phase)
         generator("NetworkSchedule", seed)
         self._network, self._two_phase, self._seed = network, two_phase, seed
         self._steps: list[int] = []

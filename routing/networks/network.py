@@ -133,8 +133,7 @@ class Network(Graph):
             raise RoutingError(
                 f"{self.name}: route: expected a relation of p = {self.p} processors, got one of p = {relation.p}"
             )
-        if not isinstance(two_phase, (bool, np.bool_)):
-            raise UsageError(f"{self.name}: route: two_phase: expected True or False, got {two_phase!r:.80}")
+        check_two_phase(f"{self.name}: route", two_phase)
         steps = None if limit is None else whole(limit)
         if limit is not None and (steps is None or steps < 0):
             raise UsageError(
@@ -147,3 +146,13 @@ class Network(Graph):
             return simulate(self, begin, end, **how)
         via = self.middles[rng.integers(len(self.middles), size=len(begin))]
         return simulate(self, begin, via, **how) + simulate(self, via, end, **how)
+
+
+def check_two_phase(operation: str, two_phase: object) -> None:
+    """The argument two_phase.
+
+    Raises:
+        UsageError: it is neither True nor False.
+    """
+    if not isinstance(two_phase, (bool, np.bool_)):
+        raise UsageError(f"{operation}: two_phase: expected True or False, got {two_phase!r:.80}")
