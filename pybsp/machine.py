@@ -153,9 +153,10 @@ class BSPMachine(MachinePart):
         g_way: seconds of each word that goes in a way, beyond g: pairs, or a mapping. Where words go in several ways it
             is the mean of theirs, as no ledger says how many go in which. That of "making" is of a word of indices.
         late: seconds that an exchange takes more after long computing: pairs, or a mapping; "empty" where no message
-            goes, "sending" where one does, both of which grow with the time that who came early has waited, the latter
-            as if half of the processors had waited 0.3 of the computing at least; and what each way adds, whose code
-            and data are in no cache then.
+            goes, "sending" where one does, and what each way adds, whose code and data are in no cache then. The first
+            two grow with the computing and with the time that who came early has waited, as the geometric mean of the
+            shares after both; that after waiting is at most the other, and of "sending" at least what it is where half
+            of the processors wait 0.3 of the computing.
         first: seconds that each way adds, at least, where a label uses one of the superstep's ways for the first time:
             pairs, or a mapping. As files of before pybsp 0.4 have none it is 0.3 of `late` there, of all ways at most
             100 us.
@@ -417,7 +418,10 @@ class BSPMachine(MachinePart):
                 spared = WAITED * computing
                 waited = max(waited, others_waited(spared, spared / 2, self.p))
             cold = of_ways * machine._share(OF_WAYS, computing, COMPUTED)
-            soon += late * machine._share(SENDS if ways & SENDING else EMPTY, waited, OTHERS_WAITED)
+            which = SENDS if ways & SENDING else EMPTY
+            computed = machine._share(which, computing, COMPUTED)
+            # Waiting that is longer than half of the processors have before so much computing adds nothing more.
+            soon += late * math.sqrt(computed * min(computed, machine._share(which, waited, OTHERS_WAITED)))
             soon += max(cold, at_first if first else 0.0)
         items = self.items_charged(h, messages, items, ways)
         if ways & BY_RECORD and not ways & SENDING:

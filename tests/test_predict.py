@@ -540,11 +540,13 @@ def test_a_ledger_predicts_by_how_long_others_waited() -> None:
     log.put([combine([table, other, third])])
     log.names.append("")
     alone = BSPMachine(3, g=0.0, l=1.0, r=1.0, late=(("empty", 100.0),), after=((10.0, 75.0, 1.0, 1.0, 1.0),))
+    waited = 7.5 / 75  # of 6 and 9 the mean
     ledger = Ledger(BSPMachine(3, g=0.0, l=1.0, r=1.0, exchange=alone), log)
-    assert ledger[0].exchange_predicted == pytest.approx(1 + 100 * 7.5 / 75)  # of 6 and 9 the mean
-    assert predicted(in_order(ledger), ledger.machine).exchange == pytest.approx(11.0)  # type: ignore[arg-type]
+    late = 100 * (0.9 * waited) ** 0.5
+    assert ledger[0].exchange_predicted == pytest.approx(1 + late)
+    assert predicted(in_order(ledger), ledger.machine).exchange == pytest.approx(1 + late)  # type: ignore[arg-type]
     faster = predicted(in_order(ledger), ledger.machine, 2.0)  # type: ignore[arg-type]
-    assert faster.exchange == pytest.approx(6.0)
+    assert faster.exchange == pytest.approx(1 + late / 2)
 
 
 @pytest.mark.parametrize(

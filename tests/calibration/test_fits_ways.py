@@ -87,3 +87,31 @@ def test_where_nothing_was_measured_nothing_is_said() -> None:
     assert fit_ways([], PLAIN) == ({}, {}, None)
     assert fit_late([], PLAIN) == ({}, {})
     assert fit_first([], PLAIN) == {}
+
+
+@pytest.mark.parametrize(("pattern", "name"), [("empty", 2), ("exchange", 3)])
+def test_a_disturbed_measurement_stands_for_itself_and_does_not_lift_or_lower_all_others(
+    pattern: str, name: int
+) -> None:
+    """What is late after 100 us came out far too large, and after the longest computing far too small."""
+    measured, late = samples("after"), dict(MACHINE.late)
+    measured = [one for one in measured if one.batch == 0 or one.point.delay < 6e-2]  # as it takes the most time
+    for delay, factor in ((1e-4, 30.0), (6e-2, 0.1)):
+        (share,) = (row[name] for row in MACHINE.after if row[0] == delay)
+        more = (factor - 1) * share * late["empty" if pattern == "empty" else "sending"]
+        measured = [
+            one._replace(seconds=one.seconds + more)
+            if (one.point.pattern, one.point.delay) == (pattern, delay)
+            else one
+            for one in measured
+        ]
+    found = with_late(MACHINE, *fit_late(measured, dataclasses.replace(MACHINE, late=(), after=())))
+    seconds = [found.exchanging(0, computing=row[0], waiting=row[1]) - MACHINE.l for row in MACHINE.after]
+    if pattern == "exchange":
+        counted = [found.exchanging(1, 1, ways=1 << 1, computing=row[0], waiting=row[1]) for row in MACHINE.after]
+        seconds = [one - MACHINE.exchanging(1, 1) for one in counted]
+    right = [row[name] * late["empty" if pattern == "empty" else "sending"] for row in MACHINE.after]
+    assert seconds[0] == pytest.approx(right[0], rel=1e-6)
+    assert seconds == sorted(seconds)
+    assert seconds[4] == pytest.approx(right[4], rel=1e-6)
+    assert seconds[-1] == pytest.approx(right[-2], rel=1e-6)

@@ -1,16 +1,18 @@
 """o_way, g_way, first, late and after: exchanges by the ways of data, and what they take more at first or later.
 
 An exchange takes T = l + o_msg*m + g*h + o_item*n + the o_way of each of its ways + their mean g_way*h. After c seconds
-of computing, for which others have waited v seconds, it takes s(v)*L + w(c)*W more: L is the `late` of what sends
-nothing, or of what sends (whose v is no less than these points have at such a c below 4 ms), and W that of its ways,
-what they take more after the longest computing that was measured. The share w(c) is one for all ways: their code, that
-of ten functions, is in no cache early, what all exchanges need late. What sends nothing has a share of its own. Where
-other ways went before it takes W(0) more, `first` of all its ways.
+of computing, for which others have waited v seconds, it takes sqrt(s(c)*s(v))*L + w(c)*W more, where s(v) counts as no
+more than s(c): L is the `late` of what sends nothing, or of what sends (whose v is no less than these points have at
+such a c below 4 ms), and W that of its ways, what they take more after the longest computing that was measured. The
+share w(c) is one for all ways: their code, that of ten functions, is in no cache early, what all exchanges need late.
+What sends nothing has a share of its own. Where other ways went before it takes W(0) more, `first` of all its ways.
 
 Each is fitted once those before it are known, by least squares of the residuals relative to T: o_way, with o_item or
-g_way; first, of all ways but mail and records, whose code is that of each exchange; late of what sends nothing, of
-mail, then of each way; the shares of the first two, then of ways. Of the longest computing there are few samples, in
-which some processors slept: late of ways is fitted once more from all of them, by their shares, and then these.
+g_way; first, of all ways but mail and records, whose code is that of each exchange; what is late of what sends nothing,
+and of mail, after each time of computing; then late of each way, and their shares. What is late never falls with the
+computing: where times do, as a disturbance of a visit makes them, the nearest that rise count (`rising`). Of the
+longest computing there are few samples, in which some processors slept: late of ways is fitted once more from all of
+them, by their shares, and then these.
 """
 
 from __future__ import annotations
@@ -140,50 +142,105 @@ def fit_late(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> t
     delays = sorted({sample.point.delay for sample in samples})
     if not delays:
         return {}, {}
-    found: dict[str, Estimate] = {}
-    for name in (*LATE, *FITTED):
+    later = {name: _later([one for one in samples if _late_name(one.point) == name], machine, seed) for name in LATE}
+    plain = {name: [*of_delays.values()][-1] for name, of_delays in later.items() if of_delays}
+    shares: Shares = {}
+    for delay in delays[:-1]:
+        empty, sending = (_part(later[name].get(delay), plain.get(name)) for name in LATE)
+        if empty or sending:
+            shares[delay] = empty or sending or ONE, sending or empty or ONE, ONE
+    shares[delays[-1]] = ONES
+    found = dict(plain)
+    for name in FITTED:
         table = Table.of([one for one in samples if one.point.delay == delays[-1] and _late_name(one.point) == name])
         if table.points:
             (found[name],) = uncertain(table, _excess(table, with_late(machine, found, {delays[-1]: ONES})), seed)
-    shares = _shares(samples, machine, found, seed)
+    with_shares = _shares(samples, machine, found, shares, seed)
     for name in [one for one in FITTED if one in found]:
         table = Table.of([one for one in samples if _late_name(one.point) == name])
-        by = [with_late(machine, {**found, name: Estimate(late, late, late)}, shares) for late in (0.0, UNIT)]
+        by = [with_late(machine, {**found, name: Estimate(late, late, late)}, with_shares) for late in (0.0, UNIT)]
         (times,) = uncertain(table, _excess(table, by[0], _predictions(table, by[1])), seed)
         found[name] = Estimate(*(UNIT * one for one in times))
-    return found, _shares(samples, machine, found, seed)
+    return found, _shares(samples, machine, found, shares, seed)
 
 
-def _shares(samples: Sequence[Sample], machine: BSPMachine, found: dict[str, Estimate], seed: int) -> Shares:
-    """The shares of late, by seconds of computing."""
-    delays = sorted({sample.point.delay for sample in samples})
+def _later(samples: Sequence[Sample], machine: BSPMachine, seed: int) -> dict[float, Estimate]:
+    """By seconds of computing, what exchanges take more after so many of it: no less than after fewer."""
+    found, counts = dict[float, Estimate](), []
+    for delay in sorted({sample.point.delay for sample in samples}):
+        of_delay = [sample for sample in samples if sample.point.delay == delay]
+        table = Table.of(of_delay)
+        if table.points:
+            (found[delay],) = uncertain(table, _excess(table, machine), seed)
+            counts.append(len(of_delay))
+    values = rising([max(0.0, one.value) for one in found.values()], counts)
+    return {
+        delay: Estimate(value, min(one.low, value), max(one.high, value))
+        for (delay, one), value in zip(found.items(), values, strict=True)
+    }
+
+
+def _part(some: Estimate | None, late: Estimate | None) -> Estimate | None:
+    """What late is after some computing, as a share; None where nothing is known, or nothing is late."""
+    if some is None or late is None or not late.value:
+        return None
+    return Estimate(*(end / late.value for end in (some.value, some.low, some.high)))
+
+
+def rising(values: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """The nearest values that never fall, by weighted absolute deviations (isotonic regression).
+
+    So one that a disturbance made too large, or too small, moves those beside it little.
+
+    Examples:
+        >>> from pybsp.benchmarks.calibration.fits.ways import rising
+        >>> rising([1.0, 60.0, 2.0, 3.0, 9.0], [1.0] * 5)
+        [1.0, 2.0, 2.0, 3.0, 9.0]
+    """
+    pools: list[tuple[float, list[tuple[float, float]]]] = []  # of neighbours: their median; values and weights
+    for own in zip(values, weights, strict=True):
+        pool = [own]
+        while pools and pools[-1][0] > _median(pool):
+            pool += pools.pop()[1]
+        pools.append((_median(pool), pool))
+    return [median for median, pool in pools for _ in pool]
+
+
+def _median(weighted: Sequence[tuple[float, float]]) -> float:
+    """Of values with weights."""
+    values, weights = np.array(sorted(weighted)).T
+    below = np.cumsum(weights)
+    places = np.searchsorted(below, below[-1] / 2, side="left"), np.searchsorted(below, below[-1] / 2, side="right")
+    return float(values[[*places]].mean())
+
+
+def _shares(
+    samples: Sequence[Sample], machine: BSPMachine, found: dict[str, Estimate], shares: Shares, seed: int
+) -> Shares:
+    """The shares of late, by seconds of computing, with those of what ways add."""
+    *delays, longest = sorted({sample.point.delay for sample in samples})
     plain = {name: seconds for name, seconds in found.items() if name in LATE}
-    shares: Shares = {}
-    ways = {delays[-1]: ONE}
-    for delay in delays[:-1]:
-        of_delay = [one for one in samples if one.point.delay == delay]
-        by = {name: [one for one in of_delay if _late_name(one.point) == name] for name in LATE}
-        whole = with_late(machine, plain, {delay: ONES})
-        of_empty, of_sending = (_share(by[name], machine, whole, seed) for name in LATE)
-        empty, sending = of_empty or of_sending, of_sending or of_empty
-        if empty is None or sending is None:
+    ways = {longest: ONE}
+    for delay in delays:
+        if delay not in shares:
             continue
+        of_delay = [one for one in samples if one.point.delay == delay and _late_name(one.point) not in LATE]
         of_ways = _share(
-            [one for one in of_delay if _late_name(one.point) not in LATE],
-            with_late(machine, plain, {delay: (empty, sending, ONE)}),
-            with_late(machine, found, {delay: (empty, sending, ONE)}),
+            of_delay,
+            with_late(machine, plain, {delay: shares[delay]}),
+            with_late(machine, found, {delay: shares[delay]}),
             seed,
         )
-        shares[delay] = empty, sending, ONE
         if of_ways is not None:
             ways[delay] = of_ways
     # Of some delays there are no samples of ways: there it is what lies between two others.
     rows = sorted(ways)
     seconds, known = np.log(rows), np.log(np.maximum([ways[row] for row in rows], LEAST_SHARE))
+    complete: Shares = {}
     for delay, (empty, sending, _) in shares.items():
         of_ways = Estimate(*(float(np.exp(np.interp(np.log(delay), seconds, column))) for column in known.T))
-        shares[delay] = empty, sending, ways.get(delay, of_ways)
-    return {**shares, delays[-1]: ONES}
+        complete[delay] = empty, sending, ways.get(delay, of_ways)
+    return complete
 
 
 def _share(samples: Sequence[Sample], machine: BSPMachine, whole: BSPMachine, seed: int) -> Estimate | None:
@@ -218,10 +275,11 @@ def with_first(machine: BSPMachine, first: dict[str, Estimate]) -> BSPMachine:
 def with_late(machine: BSPMachine, late: dict[str, Estimate], shares: Shares) -> BSPMachine:
     """The machine with these parameters, where none is below 0, and no share below that of less computing."""
     least = {name: max(0.0, found.value) for name, found in late.items()}
-    columns = np.array([[share.value for share in of_delay] for of_delay in shares.values()]).reshape(-1, len(ONES))
-    rows = np.maximum.accumulate(np.clip(columns, LEAST_SHARE, 1.0)).tolist()
+    given = np.clip([[share.value for share in of_delay] for of_delay in shares.values()], LEAST_SHARE, 1.0)
+    columns = [rising(column, [1.0] * len(column)) for column in given.reshape(-1, len(ONES)).T.tolist()]
     after = tuple(
-        (seconds, waited(seconds, machine.p), *of_delay) for seconds, of_delay in zip(shares, rows, strict=True)
+        (seconds, waited(seconds, machine.p), *of_delay)
+        for seconds, of_delay in zip(shares, zip(*columns, strict=True), strict=True)
     )
     return dataclasses.replace(machine, late=tuple(least.items()), after=after)
 
