@@ -47,11 +47,12 @@ from .decoding import (
 from .errors import UsageError
 from .machine_parts import MachinePart, is_finite, is_rate, read_parts
 from .process import MOST_PROCESSORS
-from .ways import BY_MAIL, BY_NOTE, BY_RECORD, SENDING, WAYS, WORDED, long_ones, named, with_lent
+from .ways import BY_GET, BY_MAIL, BY_NOTE, BY_RECORD, SENDING, WAYS, WORDED, long_ones, named, with_lent
 
 PROCESSORS = whole(1, MOST_PROCESSORS)  # in a file
 LEAST, ABOVE = number(), number(above=True)
-FURTHER = "further"  # of `BSPMachine.o_way`, beside the ways: each but the first, of those that send; notes are none
+FURTHER = "further"  # of `BSPMachine.o_way`, beside the ways: each beside a get, of those that send; notes are none
+EXCHANGES = frozenset({"get", "agreement", "making"})  # ways with code of their own exchanges; others go in one
 LATE = ("empty", "sending")  # of `BSPMachine.late`
 COMPUTED, OTHERS_WAITED, EMPTY, SENDS, OF_WAYS = range(5)  # places in a row of `BSPMachine.after`
 FIRST = 0.3  # share of it in a superstep that uses a way first under its label, where no `first` was measured
@@ -118,6 +119,19 @@ def _whole_row(row: Sequence[float]) -> tuple[float, ...]:
     return (seconds, waited, *shares * (3 if len(row) == 2 else 1))
 
 
+def _of_code(names: Iterable[str], seconds: Mapping[str, float]) -> float:
+    """What ways take more where their code is in no cache: those that go in one exchange share it, and the dearest
+    counts.
+    """
+    one, others = 0.0, 0.0
+    for name in names:
+        if name in EXCHANGES:
+            others += seconds.get(name, 0.0)
+        else:
+            one = max(one, seconds.get(name, 0.0))
+    return one + others
+
+
 def _with_notes(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     """Seconds by way; where notes have none, as in files of before pybsp 0.4, they take what collectives do."""
     found = dict(pairs)
@@ -148,7 +162,7 @@ class BSPMachine(MachinePart):
         o_item: seconds per item of a queue, beside what its words and the messages that it travels in cost. In an
             exchange those of long messages on one host cost nothing: they are read where they lie, as computing.
         o_way: seconds of a superstep's exchange whose data goes in a way of `pybsp.ways.WAYS`, beside what messages and
-            words cost, and of each further way beside another ("further"): pairs of name and seconds, or a mapping. A
+            words cost, and of each other way beside a get ("further"): pairs of name and seconds, or a mapping. A
             ledger's predictions alone know the ways.
         g_way: seconds of each word that goes in a way, beyond g: pairs, or a mapping. Where words go in several ways it
             is the mean of theirs, as no ledger says how many go in which. That of "making" is of a word of indices.
@@ -156,10 +170,11 @@ class BSPMachine(MachinePart):
             goes, "sending" where one does, and what each way adds, whose code and data are in no cache then. The first
             two grow with the computing and with the time that who came early has waited, as the geometric mean of the
             shares after both; that after waiting is at most the other, and of "sending" at least what it is where half
-            of the processors wait 0.3 of the computing.
-        first: seconds that each way adds, at least, where a label uses one of the superstep's ways for the first time:
-            pairs, or a mapping. As files of before pybsp 0.4 have none it is 0.3 of `late` there, of all ways at most
-            100 us.
+            of the processors wait 0.3 of the computing. Of ways beside others the dearest counts, and on top of it
+            those of gets, and of what all compare, which have exchanges of their own.
+        first: seconds that each way adds, at least, where a label uses one of the superstep's ways for the first time,
+            those beside others as in `late`: pairs, or a mapping. As files of before pybsp 0.4 have none it is 0.3 of
+            `late` there, of all ways at most 100 us.
         after: rows (seconds of computing, seconds that who came early waited, and the shares after it of "empty",
             "sending" and what ways add), ascending; from the last on they are that row's. Rows of four do not say how
             long others waited: 0.3 of the computing, 0.5 from 50 ms on. Rows of two have one share for all, too.
@@ -312,16 +327,16 @@ class BSPMachine(MachinePart):
         if ways not in found:
             sending = (ways & SENDING).bit_count()
             roads = (ways & SENDING & ~BY_NOTE).bit_count()  # notes go the way of what they are beside
-            further = max(roads - 1, 0)
+            further = roads - 1 if ways & BY_GET else 0
             soon, late = _with_notes(self.o_way), _with_notes(self.late)
             names, first, of_words = named(ways), dict(self.first), dict(self.g_way)
-            of_ways = sum(late.get(name, 0.0) for name in names)
+            of_ways = _of_code(names, late)
             found[ways] = (
                 sum(soon.get(name, 0.0) for name in names) + further * soon.get(FURTHER, 0.0),
                 sum(of_words.get(name, 0.0) for name in named(ways & SENDING)) / max(roads, 1),
                 late.get(LATE[sending > 0], 0.0),
                 of_ways,
-                sum(first.get(name, 0.0) for name in names) if first else min(FIRST * of_ways, COLD),
+                _of_code(names, first) if first else min(FIRST * of_ways, COLD),
             )
         return found[ways]
 

@@ -26,7 +26,7 @@ from pybsp.ledger_file import append_run, read
 from pybsp.log import Log, combine
 from pybsp.machine import for_p, machine_in_force
 from pybsp.report import report
-from pybsp.ways import BY_MAIL, BY_NOTE, BY_PUT, BY_QUEUE, BY_RECORD, WAY, named
+from pybsp.ways import BY_GET, BY_MAIL, BY_NOTE, BY_PUT, BY_QUEUE, BY_RECORD, WAY, named
 
 pytestmark = pytest.mark.fast  # all of their many cases, which take a millisecond each
 
@@ -605,10 +605,11 @@ ONE_ROW = ((1.0, 1.0, 1.0, 1.0, 1.0),)
 def test_an_exchange_costs_by_the_ways_of_its_data_and_more_after_computing() -> None:
     assert WAYS_COST.exchanging(4, 2) == WAYS_COST.exchanging(4, 2, ways=BY_MAIL) == 2 + 2 + 3
     assert WAYS_COST.exchanging(4, 2, ways=BY_QUEUE) == 7 + 7
-    assert WAYS_COST.exchanging(4, 2, ways=BY_MAIL | BY_QUEUE) == 7 + 7 + 2
+    assert WAYS_COST.exchanging(4, 2, ways=BY_MAIL | BY_QUEUE) == 7 + 7
+    assert WAYS_COST.exchanging(4, 2, ways=BY_GET | BY_QUEUE) == 7 + 7 + 20 + 2
     assert WAYS_COST.exchanging(4, 2, ways=BY_PUT) == 7 + 1
     assert WAYS_COST.exchanging(4, 2, ways=BY_PUT | BY_NOTE) == 7 + 1
-    assert WAYS_COST.exchanging(4, 2, ways=BY_PUT | BY_MAIL) == 7 + 2 + 0.5  # half of the words by each
+    assert WAYS_COST.exchanging(4, 2, ways=BY_PUT | BY_MAIL) == 7 + 0.5  # half of the words by each
     assert WAYS_COST.exchanging(4, 2, ways=BY_RECORD) == 3  # no message goes, and words are read when it is over
     for hosts, seconds in ((("one", "one"), 3), (("one", "two"), 3 + 2)):  # in heads, between hosts
         assert dataclasses.replace(WAYS_COST, hosts=hosts).exchanging(4, 2, ways=BY_RECORD) == seconds
@@ -758,7 +759,7 @@ def test_mail_of_long_messages_has_costs_of_its_own() -> None:
         assert machine.exchanging(words, messages, ways=ways, computing=1.0, waiting=0.0) == 1 + 10 * costs
 
 
-def test_a_note_is_no_further_way() -> None:
+def test_further_ways_cost_beside_a_get_and_a_note_is_none() -> None:
     machine = BSPMachine(2, g=0.0, l=0.0, r=1.0, o_way=(("put", 10.0), ("get", 20.0), ("note", 3.0), ("further", 5.0)))
 
     def seconds(*names: str) -> float:
@@ -766,7 +767,23 @@ def test_a_note_is_no_further_way() -> None:
 
     assert [seconds("mail"), seconds("note"), seconds("mail", "note")] == [0, 3, 3]
     assert [seconds("put", "note"), seconds("put", "get"), seconds("put", "get", "note")] == [13, 35, 38]
-    assert seconds("mail", "put", "note") == 18
+    assert [seconds("mail", "put", "note"), seconds("mail", "get", "put")] == [13, 40]
+
+
+def test_of_ways_in_one_exchange_the_dearest_counts_where_their_code_is_cold() -> None:
+    each = (("put", 10.0), ("queue", 7.0), ("note", 3.0), ("get", 20.0), ("agreement", 50.0), ("making", 100.0))
+    machine = BSPMachine(2, g=0.0, l=0.0, r=1.0, late=each, first=each, after=ONE_ROW)
+
+    for names, expected in (
+        (("queue", "note"), 7),
+        (("put", "queue", "note"), 10),
+        (("put", "get"), 30),
+        (("queue", "agreement", "making"), 157),
+        (("mail",), 0),
+    ):
+        ways = sum(WAY[name] for name in names)
+        assert machine.exchanging(0, ways=ways, computing=1.0) == expected
+        assert machine.exchanging(0, ways=ways, first=True) == expected
 
 
 def test_notes_take_what_collectives_do_by_a_machine_that_does_not_know_them() -> None:
