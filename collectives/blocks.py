@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from .plan import Plan
 from .primitive import NOT_SMALL, numbers, placed, remember, room, unpacked
 
 Ints = NDArray[np.int64]
+
+FEW = 64  # counts that Python adds up in less time than numpy
 
 
 def block_of(name: str, argument: str, given: Any, axes: int | None = None, objects: bool = False) -> NDArray[Any]:
@@ -101,6 +103,12 @@ def cut_at(name: str, counts: ArrayLike | None, p: int, n: int) -> list[int]:
     """`given_cuts` as a list: most often of so few that numpy would take five times as long."""
     if counts is None:
         return [i * n // p for i in range(p + 1)]
+    if p <= FEW:
+        few: Any = counts.tolist() if type(counts) is np.ndarray and counts.dtype.kind in "iu" else counts
+        if type(few) in (list, tuple) and len(few) == p and all(type(one) is int and one >= 0 for one in few):
+            found = [0, *accumulate(few)]
+            if found[-1] == n:
+                return found
     cuts: list[int] = given_cuts(name, counts, p, n).tolist()
     return cuts
 
@@ -116,7 +124,7 @@ def cut(name: str, block: NDArray[Any], counts: ArrayLike | None, p: int) -> lis
         for rows in _even_rows(p, len(block)):
             blocks.append(block[rows])  # noqa: PERF401 - to begin a comprehension takes as long as two blocks
         return blocks
-    return [block[first:last] for first, last in pairwise(given_cuts(name, counts, p, len(block)).tolist())]
+    return [block[first:last] for first, last in pairwise(cut_at(name, counts, p, len(block)))]
 
 
 @lru_cache(maxsize=64)

@@ -212,7 +212,7 @@ def _riding(
 
 
 def _quick(otherwise: Callable[..., Any]) -> Callable[..., Any]:
-    """The plain call, for `primitive`: of numbers to processor 0 it finds what `climb` has prepared, as most do."""
+    """The plain call, for `primitive`: it finds what `climb` has prepared, as most calls do."""
 
     def at_once(
         bsp: BSP,
@@ -225,16 +225,22 @@ def _quick(otherwise: Callable[..., Any]) -> Callable[..., Any]:
         *,
         out: Array | None = None,
     ) -> Any:
-        plain = degree is None and out is None and algorithm is None
-        if plain and type(value) in NUMBERS and type(root) is int and not root:
+        if degree is None and out is None and algorithm is None and type(root) is int:
+            kind, found = type(value), None
+            others = (None, root) if root else ()
             try:
-                found = bsp.prepared.get(("reduce", op, order))
-            except (AttributeError, TypeError):  # bsp is no processor, or an argument cannot be hashed: see there
-                found = None
+                if kind in NUMBERS:
+                    found = bsp.prepared.get(("reduce", op, order, *others))
+                elif kind is np.ndarray:
+                    found = bsp.prepared.get(("reduce", op, order, value.dtype, value.shape, *others))
+            except (AttributeError, TypeError):
+                pass  # bsp is no processor, or an argument cannot be hashed: see there
             if found is not None and found is not NOT_SMALL:
                 result = found(value)
                 if result is not NOT_SMALL:
-                    return None if bsp.pid else result
+                    if bsp.pid != root:
+                        return None
+                    return result.copy() if result is value and kind is np.ndarray else result
         return otherwise(bsp, value, op, root, degree, order, algorithm, out=out)
 
     return at_once

@@ -16,6 +16,7 @@ from ..errors import UsageError
 from .plan import Numbers
 
 
+@lru_cache(maxsize=1024)
 def height(p: int, degree: int) -> int:
     """ceil(log_d p), in integers.
 
