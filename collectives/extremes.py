@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -33,7 +33,7 @@ def at_once(bsp: BSP, which: Which, array: Any) -> Any:
         return NOT_SMALL
     own = _candidate(bsp, which, block)
     bsp.work(block.size)
-    return _found(which, records.at_once(bsp, which, {"array": block.dtype}, own, _better(which)))
+    return _found(which, records.at_once(bsp, which, {"array": block.dtype}, own, _better(which, block.dtype)))
 
 
 def run(bsp: BSP, which: Which, array: Any) -> Supersteps[tuple[Any, int]]:
@@ -48,7 +48,7 @@ def run(bsp: BSP, which: Which, array: Any) -> Supersteps[tuple[Any, int]]:
     own = _candidate(bsp, which, block)
     bsp.work(block.size)
     # 2. Of two candidates the one that numpy would choose goes on.
-    return _found(which, (yield from records.run(call, own, _better(which))))
+    return _found(which, (yield from records.run(call, own, _better(which, block.dtype))))
 
 
 def _candidate(bsp: BSP, which: Which, block: NDArray[Any]) -> NDArray[Any]:
@@ -71,19 +71,26 @@ def _first_of(which: Which) -> Any:
     return np.argmin if which == "argmin" else np.argmax
 
 
-@cache
-def _better(which: Which) -> Operator:
-    first_of = _first_of(which)
+@lru_cache(maxsize=64)
+def _better(which: Which, dtype: np.dtype[Any]) -> Operator:
+    """Of two candidates the better one, as one of both blocks."""
+    first_of, greatest = _first_of(which), which == "argmax"
+    plain = dtype.kind in "biuf" and dtype.itemsize <= 8
 
     def better(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+        (value, _, size), (other, index, others) = left.item(), right.item()
+        if not size or not others:
+            return left if size else right
         # A NaN wins, and of equal ones the first.
-        if not left["size"][0] or not right["size"][0]:
-            return left if left["size"][0] else right
-        both = np.concatenate((left, right))
-        both["index"][1] += both["size"][0]
-        chosen = int(first_of(both["value"]))
-        both["size"][chosen] = both["size"].sum()
-        return both[chosen : chosen + 1]
+        if plain:  # numpy would take five times as long for two
+            later = bool(other > value if greatest else other < value) or (other != other and value == value)
+        else:
+            later = bool(first_of(np.concatenate((left["value"], right["value"]))))
+        found = (right if later else left).copy()
+        if later:
+            found["index"] = size + index
+        found["size"] = size + others
+        return found
 
     return better
 

@@ -20,7 +20,7 @@ from .one_superstep import at_once as exchanged
 from .one_superstep import folded
 from .one_superstep import is_at_once as _is_at_once
 from .plan import Plan
-from .primitive import Call, Operator
+from .primitive import Call, Operator, remember
 
 __all__ = ["at_once", "cost", "is_at_once", "plan", "run", "words"]
 
@@ -41,15 +41,21 @@ def _trees(machine: Machine, nbytes: int) -> Plan:
     return plan(machine.p, degree)
 
 
+def _trees_of(bsp: BSP, nbytes: int) -> Plan:
+    key = ("records", nbytes)
+    found: Plan | None = bsp.prepared.get(key)
+    return remember(bsp, key, _trees(bsp.machine, nbytes)) if found is None else found
+
+
 def is_at_once(bsp: BSP, nbytes: int) -> bool:
     """Whether `at_once` would carry it out now."""
-    return _is_at_once(bsp, _trees(bsp.machine, nbytes))
+    return _is_at_once(bsp, _trees_of(bsp, nbytes))
 
 
 def at_once(bsp: BSP, name: str, agreed: dict[str, Any], record: NDArray[Any], op: Operator) -> Any:
     """`run` of a plain call that is one superstep."""
     raw = record.view(np.uint8)
-    came = exchanged(bsp, name, agreed, _trees(bsp.machine, record.nbytes), raw)
+    came = exchanged(bsp, name, agreed, _trees_of(bsp, record.nbytes), raw)
     return folded(bsp, name, [one.view(record.dtype) for one in came], record, op, words(record.nbytes))
 
 
