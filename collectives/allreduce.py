@@ -206,8 +206,8 @@ def allreduce(
             values that the algorithm cannot cut.
 
     BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words where p is a power of d, at most twice that
-    elsewhere, and as many flop; by blocks 2 supersteps with h < words, and (p-1)/p * words flop. `allreduce.cost` has
-    it exactly.
+    elsewhere, and as many flop; by blocks 2 supersteps with h <= (p-1) * the words of the largest block, ceil(n/p)
+    items, and as many flop. `allreduce.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3; all trees at once, so it takes half the supersteps
     of a reduction and a broadcast.

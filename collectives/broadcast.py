@@ -276,9 +276,10 @@ def broadcast(
         UsageError: root is no processor, degree is below 2, there is no such algorithm, or these differ; a value that
             cannot be pickled.
 
-    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words; 2D-BCAST of k words has h < 2k in two supersteps,
-    with at most 2(p-1) messages, where k >= p; c groups have h < 2k and 2(c-1) messages in two, and between them those
-    of a tree of pieces over ceil(p/c) processors. `broadcast.cost` has it exactly.
+    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words; 2D-BCAST of k words has two with
+    h = k - ceil(k/p) and ceil(k/p) * (p-1), below 2k, and at most 2(p-1) messages, where k >= p; c groups have two with
+    h < k and h < 2k, and 2(c-1) messages, and between them those of a tree of pieces over ceil(p/c) processors.
+    `broadcast.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3.
 

@@ -46,7 +46,8 @@ def row_operations(p: int, order: Order) -> int:
 def busiest(p: int, k: int, degree: int) -> tuple[int, int]:
     """Case 2: operations of the busiest processor before the trees, and behind them.
 
-    Those of a level of the trees but the last are one a message, and from the second level on one more (`_climbed`).
+    Those of a level of the trees but the last are one a message, and from the second level on one more
+    (`primitive.climbed`).
     """
     starts, sizes = rows_of(p, k)
     row, first, last = owned_by(p, k)

@@ -284,7 +284,7 @@ def reduce(
             values that the algorithm cannot cut.
 
     BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words, and as many flop; by blocks 2 supersteps with
-    h < words, and (p-1)/p * words flop. `reduce.cost` has it exactly.
+    h <= (p-1) * the words of the largest block, ceil(n/p) items, and as many flop. `reduce.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3 (broadcast and reduction).
 

@@ -20,7 +20,7 @@ from . import process, settings
 
 JOINING = 1.0  # seconds, at most
 HIGH = 512  # a file's number, at least
-LEAVE, END = b".", b"!"  # a rank ends; it ends the job
+LEAVE, END, BEFORE = b".", b"!", b"-"  # a rank ends; it ends the job; this process is about to become the rank
 BACKLOG = 1024
 ENDING = 1.0  # seconds in which the ends of all ranks of a job that is over are heard
 NEVER = float("inf")
@@ -63,7 +63,7 @@ def _moved(line: socket.socket) -> int:
 
 
 def take_leave(how: bytes = LEAVE) -> None:
-    """This rank is about to end, or to end the job, and has printed why if there is a reason."""
+    """This rank is about to end, to end the job, having printed why if there is a reason, or to become another one."""
     for line in _joined:
         with suppress(OSError):
             line.send(how)
@@ -84,7 +84,7 @@ class Attendance:
         self._listening: socket.socket | None = None
         self._over, self._wake = socket.socketpair()
         self._heard: dict[socket.socket, bytes] = {}
-        self._ended: list[bytes] = []  # what each had sent that has ended, in that order
+        self._ended: list[socket.socket] = []  # those whose ranks have ended, in that order
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Attendance:
@@ -132,7 +132,7 @@ class Attendance:
                         until = time.monotonic() + ENDING
                     elif not self._hear(line):
                         selector.unregister(line)
-                        self._ended.append(self._heard[line])
+                        self._ended.append(line)
 
     def _accept(self, listening: socket.socket, selector: selectors.BaseSelector) -> None:
         """A rank joins; none any more where too many files are open."""
@@ -157,11 +157,14 @@ class Attendance:
 
     def first_gone(self) -> str:
         """The rank that ended before all others, and without leave, in words; after the block. Empty: none is known."""
-        if len(self._heard) < self._ranks or not self._ended or LEAVE in self._ended[0]:
+        # Which line is a rank's: the last one of a process, where it has executed another program that joined too.
+        lines = {heard.split(b"\n")[0]: line for line, heard in self._heard.items() if BEFORE not in heard}
+        ended = [line for line in self._ended if line in lines.values()]
+        if len(lines) < self._ranks or not ended or LEAVE in self._heard[ended[0]]:
             return ""
         if any(END in heard for heard in self._heard.values()):
             return ""
-        rank, number = self._ended[0].decode().split()
+        rank, number = self._heard[ended[0]].decode().split()
         return (
             f"processor {rank} (process {number}) was the first to end, by no exit of Python's: killed, as the system "
             "does where memory runs out, crashed, or by os._exit"

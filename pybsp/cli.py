@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(prefix + str(error).removeprefix(prefix), file=sys.stderr)
         return 2
     except BrokenPipeError as error:
-        if options.command == "run" and not prints:
+        if not prints:  # a program's
             raise
         return _not_written(f"pybsp {options.command}", error)
     except OSError as error:

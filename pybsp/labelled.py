@@ -9,6 +9,7 @@ import os
 import selectors
 import sys
 
+from . import attendance
 from .process import launched
 
 _MOST = 1 << 16  # bytes of a line that are kept back; of more than that, pieces are lines
@@ -29,6 +30,7 @@ def main() -> None:
         os.dup2(writes, number)
         os.close(reads)
         os.close(writes)
+    attendance.take_leave(attendance.BEFORE)
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 
 

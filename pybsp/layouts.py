@@ -645,7 +645,8 @@ def _numbers(name: str, argument: str, given: Any, least: int) -> tuple[int, ...
 def _sizes(given: Any, n: int, parts: int) -> tuple[int, ...]:
     """The argument sizes, for an axis."""
     sizes = np.asarray(given)
-    if sizes.shape != (parts,) or sizes.dtype.kind not in "iu" or sizes.min() < 0 or sizes.sum() != n:
+    numbers = sizes.shape == (parts,) and sizes.dtype.kind in "iu" and sizes.min() >= 0
+    if not numbers or sum(sizes.tolist()) != n:  # of Python's numbers, which have no end
         raise UsageError(
             f"Block: argument sizes: expected {parts} whole numbers of at least 0, the items of each processor, {n} in "
             f"all, got {given!r:.60}"
@@ -661,8 +662,10 @@ def _integers(operation: str, argument: str, given: Any) -> Ints:
         found = np.empty((), object)  # ragged: refused below
     if found.shape == (0,) and not isinstance(given, np.ndarray):
         found = found.astype(np.intp)  # of no dtype of its own
-    if found.dtype == np.uint64 and found.size and found.max() >= FAR:
-        raise BoundsError(f"{operation}: argument {argument}: expected integers below 2^63, got {found.max()}")
+    far = found.dtype == np.uint64 or (found.dtype == object and all(isinstance(one, int) for one in found.flat))
+    if far and found.size and (found.max() >= FAR or found.min() < -FAR):
+        worst = found.max() if found.max() >= FAR else found.min()
+        raise BoundsError(f"{operation}: argument {argument}: expected integers below 2^63, got {worst}")
     if found.dtype.kind not in "iu":
         way_out = "; np.flatnonzero(mask) makes such of a mask" if found.dtype == bool and found.ndim else ""
         raise UsageError(

@@ -175,9 +175,10 @@ class BSPMachine(MachinePart):
         first: seconds that each way adds, at least, where a label uses one of the superstep's ways for the first time,
             those beside others as in `late`: pairs, or a mapping. As files of before pybsp 0.4 have none it is 0.3 of
             `late` there, of all ways at most 100 us.
-        after: rows (seconds of computing, seconds that who came early waited, and the shares after it of "empty",
-            "sending" and what ways add), ascending; from the last on they are that row's. Rows of four do not say how
-            long others waited: 0.3 of the computing, 0.5 from 50 ms on. Rows of two have one share for all, too.
+        after: rows (seconds of computing, seconds that who came early waited, and the shares of "empty" and "sending"
+            after either, and of what ways add after the computing), ascending; from the last on they are that row's.
+            Rows of four do not say how long others waited: 0.3 of the computing, 0.5 from 50 ms on. Rows of two have
+            one share for all, too.
         exchange: the machine of what a superstep takes beside computing, to which a ledger counts what the program
             does to send and to read: its g, l and o's are smaller. None: the same as of whole supersteps.
         rates: flop/s of work of some kinds (`bsp.work(flops, kind="sort")`), where they are others than r: pairs, or a
@@ -318,8 +319,8 @@ class BSPMachine(MachinePart):
         object.__setattr__(self, "_of_ways", {})
 
     def _more(self, ways: int) -> tuple[float, float, float, float, float]:
-        """What an exchange takes beyond messages and words: seconds, and of each word; what others' waiting adds, at
-        most, what computing adds to ways, at most, and what these add at first.
+        """What an exchange takes beyond messages and words: seconds, and of each word; what computing and waiting add,
+        at most, what computing adds to ways, at most, and what these add at first.
 
         They depend on nothing else, and ledgers ask for few ways many times.
         """

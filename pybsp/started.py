@@ -219,6 +219,7 @@ class Ranks(Public):
         Raises:
             TimeoutError: they were.
             ProcessorError, LauncherError: see `start_ranks`.
+            UsageError: main, or its arguments, cannot be pickled.
         """
         __tracebackhide__ = True  # by pytest
         self._require_usable(operation)

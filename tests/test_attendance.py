@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pybsp import attendance, settings
-from pybsp.attendance import END, LEAVE, Attendance
+from pybsp.attendance import Attendance
 
 from .launching import Program, run
 
@@ -38,6 +38,9 @@ def joined(listening: Attendance, rank: int) -> socket.socket:
         ("0 2 1!", ""),  # has ended the job
         ("0. 1. 2.", ""),
         ("0 1", ""),  # another one has not come: it may have ended before
+        ("0- 1- 2- 2 0 1", "processor 2 (process 1002) was the first to end"),  # each has executed another program
+        ("1 0 2 1. 0. 2.", ""),
+        ("0- 1- 2-", ""),  # one that does not join
     ],
 )
 def test_the_first_to_end_is_named_if_it_took_no_leave(ends: str, first: str) -> None:
@@ -46,7 +49,7 @@ def test_the_first_to_end_is_named_if_it_took_no_leave(ends: str, first: str) ->
         lines = [(joined(listening, int(end[0])), end[1:]) for end in ends.split()]
         for line, how in lines:
             if how:
-                line.send({".": LEAVE, "!": END}[how])
+                line.send(how.encode())
             line.close()
     assert settings.ATTENDANCE not in os.environ
     assert listening.first_gone().startswith(first)
@@ -77,13 +80,27 @@ PROGRAM = """
 """
 
 
-@pytest.mark.parametrize("pid", [0, pytest.param(2, marks=pytest.mark.whole)])
-def test_a_rank_that_is_killed_is_named(program: Program, pid: int) -> None:
+LABELLED = ["--label-output"]
+
+
+@pytest.mark.parametrize(
+    ("pid", "options"), [(0, []), pytest.param(2, [], marks=pytest.mark.whole), pytest.param(1, LABELLED)]
+)
+def test_a_rank_that_is_killed_is_named(program: Program, pid: int, options: list[str]) -> None:
     path = program(PROGRAM.format(pid=pid, end="os.kill(os.getpid(), signal.SIGKILL)"))
-    ended = run([sys.executable, "-m", "pybsp", "run", "-n", "3", str(path)])
+    ended = run([sys.executable, "-m", "pybsp", "run", "-n", "3", *options, str(path)])
     assert ended.code != 0
     assert f"pybsp run: processor {pid} (process " in ended.err
     assert ended.err.count("was the first to end, by no exit of Python's: killed, as the system does where") == 1
+
+
+@pytest.mark.parametrize(
+    "source", ["import sys\nsys.exit(3)", "import pybsp, sys\npybsp.run(lambda bsp: bsp.sync())\nsys.exit(3)"]
+)
+def test_behind_labels_no_rank_is_blamed_that_ends_by_itself(program: Program, source: str) -> None:
+    ended = run([sys.executable, "-m", "pybsp", "run", "-n", "2", *LABELLED, str(program(source))])
+    assert ended.code == 3, ended
+    assert "first to end" not in ended.err
 
 
 @pytest.mark.whole

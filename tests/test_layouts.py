@@ -206,6 +206,7 @@ def test_indices_as_places_select_what_they_did(some_indices: list[int], first: 
         (lambda: BlockCyclic((5, 5), (1, 2), (1, 2, 3)), "block", r"\(1, 2, 3\)"),
         (lambda: Block(5, 2, sizes=[2, 2]), "sizes", r"\[2, 2\]"),
         (lambda: Block(5, 2, sizes=[6, -1]), "sizes", r"\[6, -1\]"),
+        (lambda: Block(5, 5, sizes=[*[2**62] * 4, 5]), "sizes", r"\[4611686018427387904"),
         (lambda: Block((5, 5), (1, 2), sizes=([5],)), "sizes", r"\(\[5\],\)"),
         (lambda: Block(5, 2).owner([0.5]), "indices", r"\[0.5\]"),
         (lambda: Block(5, 2).owner([[1], [2, 3]]), "indices", r"\[\[1\], \[2, 3\]\]"),
@@ -295,6 +296,9 @@ def test_indices_of_axes_that_do_not_broadcast_are_refused() -> None:
             call(([0, 1, 2], [0, 1]))
     with pytest.raises(pybsp.BoundsError, match="expected integers below 2\\^63, got 18446744073709551615"):
         Block(4, 2).owner(np.array([2**64 - 1], np.uint64))
+    for far in (10**30, -(10**30), [0, 2**64]):
+        with pytest.raises(pybsp.BoundsError, match=r"expected integers below 2\^63, got -?\d+$"):
+            Block(4, 2).owner(far)
 
 
 def test_a_dtype_of_arrays_has_no_layout() -> None:

@@ -372,6 +372,14 @@ def test_explain_to_a_reader_that_goes_is_no_failure(program: Program) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+def test_a_program_that_a_pipe_of_its_own_breaks_has_failed_on_virtual_processors_too(
+    program: Program, tmp_path: Path
+) -> None:
+    source, ledger = "raise BrokenPipeError('to a child of mine')\n", str(tmp_path / "ledger.json")
+    ended = run([sys.executable, "-m", "pybsp", "simulate", "-p", "2", "--ledger", ledger, str(program(source))])
+    assert (ended.code, ended.err.splitlines()[-1]) == (1, "BrokenPipeError: to a child of mine"), ended
+
+
 @pytest.mark.whole
 def test_the_router_of_the_command_line_is_in_force(program: Program, tmp_path: Path) -> None:
     path, ledger = program("import pybsp\npybsp.run(lambda bsp: bsp.sync())\n"), tmp_path / "ledger.json"

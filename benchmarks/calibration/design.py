@@ -125,7 +125,7 @@ def all_points(
         if "unbalanced" in parts:
             points += _unbalanced(p, sizes, word)
         if "held-out" in parts:
-            points += _held_out(p, sizes, word)
+            points += _held_out(sizes, word)
         if "queue" in parts:
             points += [Point("queue", "queue", "bsp", size=word, messages=m) for m in sizes.queue]
         if "way" in parts:
@@ -195,7 +195,7 @@ def _unbalanced(p: int, level: _LevelSizes, word: int) -> list[Point]:
     return points
 
 
-def _held_out(p: int, level: _LevelSizes, word: int) -> list[Point]:
+def _held_out(level: _LevelSizes, word: int) -> list[Point]:
     points: list[Point] = []
     for pattern in ("halo", "sample-sort"):
         points += _swept("held-out", pattern, level.held_out, 1, word)

@@ -11,6 +11,7 @@ calibration_methods.py      our fit, bspbench's and BSPonMPI's on the same sampl
 emulator.py                 an emulated cluster against its own figures, and against another emulator
 
 predictions.py      exchanges predicted over measured, by label
+first_uses.py       what the first superstep of a kind takes, and what its prediction says
 predictions_on_cluster.py   the same on emulated clusters; whole programs by `pybsp predict` here, measured there
 predicting.py       how long `pybsp predict` takes for p = 1024
 first_command.py    the README's first command with an empty cache: predicted over measured

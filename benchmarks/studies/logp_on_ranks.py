@@ -319,7 +319,7 @@ def cluster(latency: int, latencies: float, gaps: list[float], number: int) -> d
     return found
 
 
-def cluster_table(found: dict[str, Any], n: int, latency: int) -> Table:
+def cluster_table(found: dict[str, Any], latency: int) -> Table:
     """For each gap: what came, how fast, and how many were in flight."""
     rows = []
     for one in found.values():
@@ -357,7 +357,7 @@ def main() -> None:
         where = "under mpiexec, one host" if options.latency is None else f"-l {options.latency} -b {options.rate}"
         study.show(
             f"{n} ranks {where}",
-            cluster_table(found[str(n)], n, latency),
+            cluster_table(found[str(n)], latency),
             "bound: max(G, two latencies / capacity); stalled: messages that waited for capacity; none was lost",
         )
     study.end({"cores": os.cpu_count(), "found": found})

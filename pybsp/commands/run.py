@@ -28,6 +28,7 @@ from ..supervise import end_children, supervise
 from .programs import add_count, add_program, environment_of, expecting
 
 INTERRUPTED = 130  # the exit status after Ctrl-C
+LAUNCHER_FAILED = 255  # MPICH's, where it fails itself
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -216,7 +217,9 @@ def _once(command: Sequence[str], signals: _Signals, options: argparse.Namespace
     if _all_here(options):
         with Attendance(options.n) as attendance:
             status = supervise(command, signals, attendance.listen)
-        if status and not signals.come and (rank := attendance.first_gone()):
+        # Launchers that cannot write what ranks print fail themselves, and take these with them.
+        failed = status in (-signal.SIGPIPE, 128 + signal.SIGPIPE, LAUNCHER_FAILED)
+        if status and not (failed or signals.come) and (rank := attendance.first_gone()):
             print(f"pybsp run: {rank}", file=sys.stderr)
     else:
         status = supervise(command, signals)

@@ -39,8 +39,6 @@ def run_here(program: Sequence[str], options: simulation.SimulateOptions) -> int
     sys.path.insert(0, str(Path(program[0]).resolve().parent))
     try:
         runpy.run_path(program[0], run_name="__main__")
-    except BrokenPipeError:
-        raise  # whoever reads has seen enough
     except Exception as error:  # the program's, not one about how this command was used
         shorten(error)
         sys.excepthook(type(error), error, error.__traceback__)

@@ -22,8 +22,9 @@ from contextlib import contextmanager
 from .. import slurm
 
 FILE = "PMI_FD"  # the variable that has the number of the file by which an MPI library speaks with what started it
-_READ = 1024  # bytes that Slurm reads of a request
-_LONGEST = 896  # bytes of a value: with its key and names, of 64, 21 and 42 bytes at most, the request is shorter; even
+# Bytes of a value, even: with its key and names, of 64, 21 and 42 bytes at most, a request is shorter than the 1024
+# bytes that Slurm reads of one.
+_LONGEST = 896
 _ANSWER = re.compile(rb"(vallen_max=)(\d+)")
 
 

@@ -115,7 +115,7 @@ def indexing(name: str) -> Indexing:
     """The indexing of that name.
 
     Raises:
-        RoutingError: there is none.
+        UsageError: there is none.
     """
     if not isinstance(name, str) or name not in INDEXINGS:
         raise UsageError(f"mesh: indexing: expected one of {', '.join(INDEXINGS)}, got {name!r}")

@@ -3,9 +3,10 @@
 An exchange takes T = l + o_msg*m + g*h + o_item*n + the o_way of each of its ways + their mean g_way*h. After c seconds
 of computing, for which others have waited v seconds, it takes sqrt(s(c)*s(v))*L + w(c)*W more, where s(v) counts as no
 more than s(c): L is the `late` of what sends nothing, or of what sends (whose v is no less than these points have at
-such a c below 4 ms), and W that of its ways, what they take more after the longest computing that was measured. The
-share w(c) is one for all ways: their code, that of ten functions, is in no cache early, what all exchanges need late.
-What sends nothing has a share of its own. Where other ways went before it takes W(0) more, `first` of all its ways.
+such a c below 4 ms), and W that of its ways, what they take more after the longest computing that was measured: of
+those in one exchange the dearest, and on top of it a get's, an agreement's and a making's. The share w(c) is one for
+all ways: their code, that of ten functions, is in no cache early, what all exchanges need late. What sends nothing has
+a share of its own. Where other ways went before it takes W(0) more, `first` of its ways, put together likewise.
 
 Each is fitted once those before it are known, by least squares of the residuals relative to T: o_way, with o_item or
 g_way; first, of all ways but mail and records, whose code is that of each exchange; what is late of what sends nothing,
@@ -138,18 +139,18 @@ Shares = dict[float, tuple[Estimate, Estimate, Estimate]]
 
 
 def fit_late(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> tuple[dict[str, Estimate], Shares]:
-    """late, and the shares of it by seconds of computing; of the longest they are 1. Nothing where all are 0."""
+    """late, and the shares of it by seconds of computing; of the longest they are 1. Nothing of no samples.
+
+    What the longest computing was disturbed by is in late itself, as there is nothing beyond it, and in those of ways.
+    """
     delays = sorted({sample.point.delay for sample in samples})
     if not delays:
         return {}, {}
     later = {name: _later([one for one in samples if _late_name(one.point) == name], machine, seed) for name in LATE}
     plain = {name: [*of_delays.values()][-1] for name, of_delays in later.items() if of_delays}
-    shares: Shares = {}
-    for delay in delays[:-1]:
-        empty, sending = (_part(later[name].get(delay), plain.get(name)) for name in LATE)
-        if empty or sending:
-            shares[delay] = empty or sending or ONE, sending or empty or ONE, ONE
-    shares[delays[-1]] = ONES
+    parts = [_parts(later[name], plain.get(name)) for name in LATE]
+    empty, sending = (_in_all(one or other, delays) for one, other in (parts, parts[::-1]))
+    shares: Shares = {delay: (empty[delay], sending[delay], ONE) for delay in delays}
     found = dict(plain)
     for name in FITTED:
         table = Table.of([one for one in samples if one.point.delay == delays[-1] and _late_name(one.point) == name])
@@ -180,11 +181,25 @@ def _later(samples: Sequence[Sample], machine: BSPMachine, seed: int) -> dict[fl
     }
 
 
-def _part(some: Estimate | None, late: Estimate | None) -> Estimate | None:
-    """What late is after some computing, as a share; None where nothing is known, or nothing is late."""
-    if some is None or late is None or not late.value:
-        return None
-    return Estimate(*(end / late.value for end in (some.value, some.low, some.high)))
+def _parts(later: dict[float, Estimate], late: Estimate | None) -> dict[float, Estimate]:
+    """What is late by seconds of computing, as shares of late; none where nothing is."""
+    if late is None or not late.value:
+        return {}
+    return {
+        delay: Estimate(*(end / late.value for end in (one.value, one.low, one.high))) for delay, one in later.items()
+    }
+
+
+def _in_all(shares: dict[float, Estimate], delays: Sequence[float]) -> dict[float, Estimate]:
+    """The shares after all delays, of which the last one's is 1: where there is none, what lies between two others."""
+    known = {**shares, delays[-1]: ONE}
+    rows = sorted(known)
+    logs = np.log(np.maximum([known[row] for row in rows], LEAST_SHARE))
+    return {
+        delay: known.get(delay)
+        or Estimate(*(float(np.exp(np.interp(np.log(delay), np.log(rows), column))) for column in logs.T))
+        for delay in delays
+    }
 
 
 def rising(values: Sequence[float], weights: Sequence[float]) -> list[float]:
@@ -207,23 +222,20 @@ def rising(values: Sequence[float], weights: Sequence[float]) -> list[float]:
 
 
 def _median(weighted: Sequence[tuple[float, float]]) -> float:
-    """Of values with weights."""
+    """Of values with weights: the lower one of two, as disturbances make exchanges take longer."""
     values, weights = np.array(sorted(weighted)).T
     below = np.cumsum(weights)
-    places = np.searchsorted(below, below[-1] / 2, side="left"), np.searchsorted(below, below[-1] / 2, side="right")
-    return float(values[[*places]].mean())
+    return float(values[np.searchsorted(below, below[-1] / 2)])
 
 
 def _shares(
     samples: Sequence[Sample], machine: BSPMachine, found: dict[str, Estimate], shares: Shares, seed: int
 ) -> Shares:
     """The shares of late, by seconds of computing, with those of what ways add."""
-    *delays, longest = sorted({sample.point.delay for sample in samples})
+    delays = [*shares]
     plain = {name: seconds for name, seconds in found.items() if name in LATE}
-    ways = {longest: ONE}
-    for delay in delays:
-        if delay not in shares:
-            continue
+    ways: dict[float, Estimate] = {}
+    for delay in delays[:-1]:
         of_delay = [one for one in samples if one.point.delay == delay and _late_name(one.point) not in LATE]
         of_ways = _share(
             of_delay,
@@ -233,14 +245,8 @@ def _shares(
         )
         if of_ways is not None:
             ways[delay] = of_ways
-    # Of some delays there are no samples of ways: there it is what lies between two others.
-    rows = sorted(ways)
-    seconds, known = np.log(rows), np.log(np.maximum([ways[row] for row in rows], LEAST_SHARE))
-    complete: Shares = {}
-    for delay, (empty, sending, _) in shares.items():
-        of_ways = Estimate(*(float(np.exp(np.interp(np.log(delay), seconds, column))) for column in known.T))
-        complete[delay] = empty, sending, ways.get(delay, of_ways)
-    return complete
+    of_all = _in_all(ways, delays)  # of some delays there are no samples of ways
+    return {delay: (empty, sending, of_all[delay]) for delay, (empty, sending, _) in shares.items()}
 
 
 def _share(samples: Sequence[Sample], machine: BSPMachine, whole: BSPMachine, seed: int) -> Estimate | None:
