@@ -174,12 +174,17 @@ def _in_step(text: str) -> Finding:
     return Finding("Slurm", several, "`srun -n 1 pybsp doctor`, or `pybsp doctor` in the allocation")
 
 
+def _free(room: os.statvfs_result) -> int:
+    """Bytes."""
+    return room.f_bavail * room.f_frsize
+
+
 def _shared_memory(ranks: int) -> Finding:
     try:
         room = os.statvfs(leftovers.SHARED_MEMORY)
     except OSError:
         return Finding("shared memory", f"no {leftovers.SHARED_MEMORY}", "PYBSP_SHARED=0 does without")
-    free = room.f_bavail * room.f_frsize
+    free = _free(room)
     text = f"{free / 1e6:.0f} MB free of {room.f_blocks * room.f_frsize / 1e6:.0f} in {leftovers.SHARED_MEMORY}"
     short = free < 4 * ranks * _SHARED_A_RANK
     return Finding("shared memory", text, f"{ranks} ranks need more: docker run --shm-size=1g" if short else "")
@@ -235,6 +240,9 @@ def _proof(n: int) -> Finding:
         starting = start(n, ["-m", "pybsp.probe"], ())
     except LauncherError as error:
         return Finding("ranks", "none can be started", str(error))
+    with contextlib.suppress(OSError):  # there is none, or no such folder
+        if _free(os.statvfs(leftovers.SHARED_MEMORY)) < n * _SHARED_A_RANK:
+            return Finding("ranks", f"{n} are not started, as there is no shared memory for so many", "ask for fewer")
     job = subprocess.Popen(
         starting.command,
         stdout=subprocess.PIPE,
@@ -250,6 +258,9 @@ def _proof(n: int) -> Finding:
         os.killpg(job.pid, signal.SIGKILL)
         out, err = job.communicate()
         late = f"; no end within {LIMIT:g} s"
+    except BaseException:  # interrupted: it hears of no Ctrl-C
+        os.killpg(job.pid, signal.SIGKILL)
+        raise
     if job.returncode == 0 and f"{n} processors: " in out:
         return Finding("ranks", out.strip().split("\n")[-1])
     printed = (err or out).strip().split("\n")[-1]

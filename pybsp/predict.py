@@ -347,7 +347,8 @@ class PredictionTable(NamedTuple):
 
 def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float) -> PredictionTable:
     weak = any(map(_WITH_P.search, options.arguments))
-    found, in_parts = [], False
+    found: list[Prediction] = []
+    in_parts = False
     for p in sorted(set(options.p)):
         arguments = [_for_p(text, p) for text in options.arguments]
         there, began = resized(machine, p), time.monotonic()

@@ -363,6 +363,11 @@ def test_a_folder_in_the_place_of_a_program_is_one(tmp_path: Path, capsys: pytes
     assert f"pybsp run: program {tmp_path}: expected a file" in capsys.readouterr().err
 
 
+def test_the_doctor_starts_no_more_ranks_than_there_is_memory_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["doctor", "-n", str(10**9)]) == 1
+    assert f"ranks:          {10**9} are not started" in capsys.readouterr().out
+
+
 def test_explain_to_a_reader_that_goes_is_no_failure(program: Program) -> None:
     command = [sys.executable, "-m", "pybsp", "run", "-n", "2", "--explain", str(program(""))]
     reads, writes = os.pipe()
