@@ -16,7 +16,6 @@ import re
 import runpy
 import sys
 import tempfile
-import time
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -47,7 +46,6 @@ from .ways import firsts
 
 SCALED = ("g", "l", "o_msg", "o_item", "r")  # numbers of a machine, and tables of it
 SCALED_TABLES = ("o_way", "g_way", "late", "first")
-SHORT = 10.0  # seconds of a program's runs, up to which they are made once more
 _NAMES = (*SCALED, *SCALED_TABLES)
 _WITH_P = re.compile(r"\{(?:(\d+) ?\* ?)?p(?: ?\* ?(\d+))?\}")  # {p}, {100*p}, {p*100}
 _OTHERWISE_WITH_P = re.compile(r"\{[\d\s.+*/()-]*p[\d\s.+*/()p-]*\}")
@@ -347,15 +345,11 @@ class PredictionTable(NamedTuple):
 
 def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float) -> PredictionTable:
     weak = any(map(_WITH_P.search, options.arguments))
-    found: list[Prediction] = []
-    in_parts = False
+    found, in_parts = [], False
     for p in sorted(set(options.p)):
         arguments = [_for_p(text, p) for text in options.arguments]
-        there, began = resized(machine, p), time.monotonic()
+        there = resized(machine, p)
         runs = _runs([options.target, *arguments], p, there)
-        if not found and time.monotonic() - began < SHORT:
-            # Once more: what this process does once, as it imports modules, would count for the fewest of them alone.
-            runs = _runs([options.target, *arguments], p, there)
         if not runs:
             raise UsageError(
                 f"{options.target}: expected a program that calls pybsp.run, and it has not, for p = {p}, or its main "

@@ -55,24 +55,6 @@ def rows(printed: str) -> list[list[str]]:
     return [re.split(r" *│ *", line.strip("│ \n")) for line in printed.splitlines() if line.startswith("│")]
 
 
-@pytest.mark.parametrize(("most", "executed"), [(10.0, [2, 2, 3]), (0.0, [2, 3])])
-def test_what_a_process_does_once_counts_for_no_number_of_processors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: float, executed: list[int]
-) -> None:
-    monkeypatch.setattr("pybsp.predict.SHORT", most)
-    program, machine = tmp_path / "program.py", tmp_path / "machine.json"
-    program.write_text(
-        "import pybsp\n"
-        "def main(bsp):\n"
-        f"    with open({str(tmp_path / 'executed')!r}, 'a') as file:\n"
-        "        print(*[bsp.p] * (not bsp.pid), file=file)\n"
-        "pybsp.run(main)\n"
-    )
-    MACHINE.save(machine)
-    assert command(["predict", str(program), "-p", "3", "2", "--machine", str(machine)]) == 0
-    assert [int(line) for line in (tmp_path / "executed").read_text().split()] == executed
-
-
 def test_a_programs_time_is_its_computing_here_and_its_exchange_there(
     files: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
