@@ -24,7 +24,7 @@ from .primitive import NOT_SMALL, numbers, placed, remember, room, unpacked
 
 Ints = NDArray[np.int64]
 
-FEW = 64  # counts that Python adds up in less time than numpy
+FEW_COUNTS = 64  # that Python adds up in less time than numpy
 
 
 def block_of(name: str, argument: str, given: Any, axes: int | None = None, objects: bool = False) -> NDArray[Any]:
@@ -103,7 +103,7 @@ def cut_at(name: str, counts: ArrayLike | None, p: int, n: int) -> list[int]:
     """`given_cuts` as a list: most often of so few that numpy would take five times as long."""
     if counts is None:
         return [i * n // p for i in range(p + 1)]
-    if p <= FEW:
+    if p <= FEW_COUNTS:
         few: Any = counts.tolist() if type(counts) is np.ndarray and counts.dtype.kind in "iu" else counts
         if type(few) in (list, tuple) and len(few) == p and all(type(one) is int and one >= 0 for one in few):
             found = [0, *accumulate(few)]

@@ -229,8 +229,8 @@ def _quick(otherwise: Callable[..., Any]) -> Callable[..., Any]:
             kind, found = type(value), None
             others = (None, root) if root else ()
             try:
-                if kind in NUMBERS:
-                    found = bsp.prepared.get(("reduce", op, order, *others))
+                if kind in NUMBERS:  # most often to processor 0
+                    found = bsp.prepared.get(("reduce", op, order, *others) if root else ("reduce", op, order))
                 elif kind is np.ndarray:
                     found = bsp.prepared.get(("reduce", op, order, value.dtype, value.shape, *others))
             except (AttributeError, TypeError):

@@ -299,7 +299,7 @@ def _small(bsp: BSP, keys: Any, values: Any = None, stable: bool = False, algori
         no_mask("sort", "keys", keys)
         keys = keys.view(np.ndarray)
     if type(keys) is np.ndarray and keys.ndim == 1 and keys.dtype.kind in "biufc":
-        shown = bsp.shown
+        shown = bsp.shown  # `is_at_once` of an all-gather, in fewer steps
         return _small_blocks(bsp, shown, keys) if bsp.p > 1 and shown is not None and shown.ready else NOT_SMALL
     return NOT_SMALL
 

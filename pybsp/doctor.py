@@ -174,18 +174,21 @@ def _in_step(text: str) -> Finding:
     return Finding("Slurm", several, "`srun -n 1 pybsp doctor`, or `pybsp doctor` in the allocation")
 
 
-def _free(room: os.statvfs_result) -> int:
-    """Bytes."""
-    return room.f_bavail * room.f_frsize
-
-
-def _shared_memory(ranks: int) -> Finding:
+def _free_shared() -> tuple[int, int] | None:
+    """Bytes of shared memory that are free, and all of them; None where there is none."""
     try:
         room = os.statvfs(leftovers.SHARED_MEMORY)
     except OSError:
+        return None
+    return room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
+
+
+def _shared_memory(ranks: int) -> Finding:
+    room = _free_shared()
+    if room is None:
         return Finding("shared memory", f"no {leftovers.SHARED_MEMORY}", "PYBSP_SHARED=0 does without")
-    free = _free(room)
-    text = f"{free / 1e6:.0f} MB free of {room.f_blocks * room.f_frsize / 1e6:.0f} in {leftovers.SHARED_MEMORY}"
+    free, whole = room
+    text = f"{free / 1e6:.0f} MB free of {whole / 1e6:.0f} in {leftovers.SHARED_MEMORY}"
     short = free < 4 * ranks * _SHARED_A_RANK
     return Finding("shared memory", text, f"{ranks} ranks need more: docker run --shm-size=1g" if short else "")
 
@@ -240,9 +243,9 @@ def _proof(n: int) -> Finding:
         starting = start(n, ["-m", "pybsp.probe"], ())
     except LauncherError as error:
         return Finding("ranks", "none can be started", str(error))
-    with contextlib.suppress(OSError):  # there is none, or no such folder
-        if _free(os.statvfs(leftovers.SHARED_MEMORY)) < n * _SHARED_A_RANK:
-            return Finding("ranks", f"{n} are not started, as there is no shared memory for so many", "ask for fewer")
+    room = _free_shared()
+    if room is not None and room[0] < n * _SHARED_A_RANK:
+        return Finding("ranks", f"{n} are not started, as there is no shared memory for so many", "ask for fewer")
     job = subprocess.Popen(
         starting.command,
         stdout=subprocess.PIPE,

@@ -18,6 +18,7 @@ first_command.py    the README's first command with an empty cache: predicted ov
 tracing.py          what `--trace` adds to an empty superstep
 report_page.py      the page of 10^5 supersteps: its size, and how soon a browser shows it
 
+started_ranks.py    what ranks cost that a notebook, or pytest, starts
 memory.py           what stays resident over many supersteps, and what a large exchange takes
 small_messages.py   where the time of a superstep of small messages goes
 aggregation.py      one message from node to node, or one from each rank to each

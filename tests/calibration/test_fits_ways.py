@@ -20,6 +20,7 @@ from pybsp.benchmarks.calibration.fits.ways import (
     with_ways,
 )
 from pybsp.benchmarks.calibration.samples import Sample
+from pybsp.ways import BY_MAIL
 
 PLAIN = BSPMachine(2, 1e-9, 1e-6, 1e9, o_msg=2e-6, segments=((0.0, 2e-5, 2e-6, 1e-9),))
 MACHINE = dataclasses.replace(
@@ -108,7 +109,7 @@ def test_a_disturbed_measurement_stands_for_itself_and_does_not_lift_or_lower_al
     found = with_late(MACHINE, *fit_late(measured, dataclasses.replace(MACHINE, late=(), after=())))
     seconds = [found.exchanging(0, computing=row[0], waiting=row[1]) - MACHINE.l for row in MACHINE.after]
     if pattern == "exchange":
-        counted = [found.exchanging(1, 1, ways=1 << 1, computing=row[0], waiting=row[1]) for row in MACHINE.after]
+        counted = [found.exchanging(1, 1, ways=BY_MAIL, computing=row[0], waiting=row[1]) for row in MACHINE.after]
         seconds = [one - MACHINE.exchanging(1, 1) for one in counted]
     right = [row[name] * late["empty" if pattern == "empty" else "sending"] for row in MACHINE.after]
     assert seconds[0] == pytest.approx(right[0], rel=1e-6)

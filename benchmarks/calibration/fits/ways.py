@@ -223,9 +223,8 @@ def rising(values: Sequence[float], weights: Sequence[float]) -> list[float]:
 
 def _median(weighted: Sequence[tuple[float, float]]) -> float:
     """Of values with weights: the lower one of two, as disturbances make exchanges take longer."""
-    values, weights = np.array(sorted(weighted)).T
-    below = np.cumsum(weights)
-    return float(values[np.searchsorted(below, below[-1] / 2)])
+    values, weights = zip(*weighted, strict=True)
+    return float(np.quantile(values, 0.5, weights=weights, method="inverted_cdf"))
 
 
 def _shares(
