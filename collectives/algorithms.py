@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..cost import Machine
 from ..errors import UsageError
+from ..machines.cost import Machine
 
 
 def named(name: str, algorithm: Any, known: Sequence[str]) -> str | None:

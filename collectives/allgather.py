@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from .one_superstep import exchange_of, owned, run, word_counts
 from .plan import Plan, Step, joined, to_all
 from .primitive import NOT_SMALL, Call, own_argument, packed, primitive

@@ -7,8 +7,8 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from .allgather import cost as cost_of_values
 from .allgather import plan as plan_of_values
 from .blocks import Ints, block_of, blocks_of, exchange_of_blocks, in_one, row_kind

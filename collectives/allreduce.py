@@ -8,8 +8,8 @@ from functools import lru_cache, partial
 from typing import Any
 
 from ..bsp import BSP
-from ..cost import Cost, Machine, Superstep
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine, Superstep
+from ..rides.ride import Supersteps
 from . import by_blocks, fixed_order, groups, tree
 from .algorithms import divisible, joining, named, only_trees
 from .counted.blocks import counted as counted_blocks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from . import extremes, records
 from .plan import Plan
 from .primitive import primitive

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from . import balanced
 from .balanced_sort import key_kind, with_division
 from .balanced_sort import plan_of as plan_of_sorting

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..convert import what
 from ..errors import UsageError
+from ..ground.convert import what
 
 
 def integer(name: str, argument: str, value: Any, least: int, most: int | None = None, what: str = "") -> int:

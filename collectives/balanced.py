@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cost import Cost, Machine
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from .allgather import cost as allgather_cost
 from .allgather import plan as allgather_plan
 from .blocks import Ints, even_cuts

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from . import balanced
 from .blocks import row_kind
 from .plan import Plan, joined

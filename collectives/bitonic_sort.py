@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
 from ..errors import UsageError
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from . import tree
 from .allreduce import allreduce
 from .allreduce import choose as choose_allreduce

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..convert import no_mask, what
 from ..errors import UsageError
-from ..rides import Letter
+from ..ground.convert import no_mask, what
+from ..rides.ride import Letter
 from .one_superstep import Exchange, exchange_of
 from .plan import Plan
 from .primitive import NOT_SMALL, numbers, placed, remember, room, unpacked

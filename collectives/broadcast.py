@@ -7,10 +7,10 @@ from functools import lru_cache, partial
 from typing import Any
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
 from ..errors import UsageError
-from ..rides import Ride, Start, Supersteps
-from ..short_records import NUMBERS
+from ..ground.short_records import NUMBERS
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Ride, Start, Supersteps
 from . import broadcast_groups, dissemination, tree
 from .algorithms import named
 from .broadcast_items import choose as choose_items

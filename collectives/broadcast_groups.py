@@ -19,8 +19,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cost import Cost, Machine
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from . import dissemination, tree
 from .counted.broadcast_groups import counted
 from .dissemination import Copy

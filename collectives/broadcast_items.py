@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from . import broadcast_groups, dissemination, tree
 from .counted.broadcast_items import counted
 from .dissemination import Copy

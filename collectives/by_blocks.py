@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..rides import Supersteps
+from ..rides.ride import Supersteps
 from .plan import Plan, Step, joined
 from .primitive import Call, Fold, Operator, combined, room, sources
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..rides import Letter, Supersteps
+from ..rides.ride import Letter, Supersteps
 from . import tree
 from .plan import Plan
 from .primitive import Call, is_array, is_number, own_argument, packed, room, sources, unpacked

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
 from ..errors import UsageError
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from . import duplicate_shares, tree
 from .broadcast_items import plan as plan_spread
 from .counted.duplicate import bound, counted, one_item

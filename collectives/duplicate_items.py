@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..convert import no_mask
 from ..errors import UsageError
+from ..ground.convert import no_mask
 from .duplicate_shares import Counts, Share, cut
 from .primitive import item_words, own_argument, packed
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..cost import Cost, Machine, Superstep
-from ..rides import Supersteps
-from ..short_records import INT_END, NUMBERS
+from ..ground.short_records import INT_END, NUMBERS
+from ..machines.cost import Cost, Machine, Superstep
+from ..rides.ride import Supersteps
 from . import prefix_trees, tree
 from .blocks import Ints
 from .counted.prefix_trees import counted as counted_trees

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
 from ..errors import UsageError
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from . import records
 from .blocks import block_of
 from .primitive import NOT_SMALL, Call, Operator, integer, of_argument

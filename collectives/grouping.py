@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..cost import Cost, Machine
 from ..errors import UsageError
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from .blocks import Ints
 from .one_superstep import word_counts
 from .plan import Plan

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..convert import no_mask, what
-from ..cost import Cost, Machine
 from ..errors import UsageError
-from ..rides import Supersteps
+from ..ground.convert import no_mask, what
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from . import records
 from .allreduce import choose, supersteps
 from .allreduce import cost as cost_of_reduction

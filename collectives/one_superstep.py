@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
 from ..errors import UsageError
-from ..rides import Supersteps
-from ..short_records import NUMBERS
+from ..ground.short_records import NUMBERS
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from .plan import Plan, Step
 from .primitive import (
     NOT_SMALL,

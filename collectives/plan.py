@@ -15,8 +15,8 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..cost import Cost, Machine, Superstep
 from ..errors import UsageError
+from ..machines.cost import Cost, Machine, Superstep
 from .arguments import check_machine, integer, item_words
 
 Numbers = NDArray[np.int32]
@@ -261,7 +261,7 @@ class Plan(Sequence[Step]):
 
     def _repr_html_(self) -> str:
         """The supersteps with the words of one-word items, and who sends to whom in the first ones."""
-        from ..drawing import Axis, shades, table
+        from ..ground.drawing import Axis, shades, table
 
         head = ["superstep", "messages", "h [items]", "operations", "from -> to: items"]
         rows = []

@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from ..bsp import BSP
-from ..cost import Cost, Machine, Superstep
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine, Superstep
+from ..rides.ride import Supersteps
 from . import prefix_fixed, prefix_trees, tree
 from .algorithms import divisible, joining, named
 from .counted.prefix_trees import counted as counted_trees

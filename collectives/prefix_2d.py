@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..convert import no_mask
-from ..cost import Cost, Machine
 from ..errors import UsageError
-from ..rides import Supersteps
+from ..ground.convert import no_mask
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from . import fixed_order, prefix_fixed, prefix_trees, tree
 from .counted.prefix_2d import counted
 from .matrix_rows import busiest, cuts_of, owned_by, row_operations, rows_of

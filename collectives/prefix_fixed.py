@@ -11,8 +11,8 @@ import math
 from functools import lru_cache, partial
 from typing import Any
 
-from ..cost import Cost, Machine, Superstep
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine, Superstep
+from ..rides.ride import Supersteps
 from . import fixed_order, groups
 from .counted.groups import counted as counted_groups
 from .plan import Plan

@@ -1,6 +1,6 @@
 """What all primitives share: how they carry their cost and plan, and how their supersteps refuse what does not fit.
 
-Every message says which call it belongs to (pybsp/rides.py). Where a receiver finds another call than its own, or
+Every message says which call it belongs to (pybsp/rides/ride.py). Where a receiver finds another call than its own, or
 nothing where something must come, all say what they called. So processors that were given different arguments end with
 an error that names the primitive and the argument, and none is left waiting.
 """
@@ -31,12 +31,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..convert import what
-from ..cost import Cost
 from ..errors import UsageError
-from ..groups import Grid, Group
+from ..ground.convert import what
+from ..groups.group import Grid, Group
 from ..layouts import Layout
-from ..rides import Letter, Ride, Supersteps
+from ..machines.cost import Cost
+from ..rides.ride import Letter, Ride, Supersteps
 from .arguments import check_machine
 from .arguments import integer as integer
 from .arguments import item_words as item_words

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..cost import Cost, Machine, Superstep
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine, Superstep
+from ..rides.ride import Supersteps
 from .blocks import Ints, even_cuts
 from .plan import Plan, Step, joined
 from .primitive import Call, integer, primitive

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dtypes import dtype_of, form_of
-from ..short_records import FLOAT, FLOAT64, FLOATS, HEAD, INT, INT64, INTS, KIND_BITS, SCALAR, write_number
-from ..shown import Shown
+from ..ground.dtypes import dtype_of, form_of
+from ..ground.short_records import FLOAT, FLOAT64, FLOATS, HEAD, INT, INT64, INTS, KIND_BITS, SCALAR, write_number
+from ..rides.shown import Shown
 
 # What a record is, beside those of short_records.py; how many bytes a pickle, a description or bytes have is in the
 # higher bits.

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from .allreduce import choose, plan, supersteps
 from .allreduce import cost as cost_of_reduction
 from .allreduce import run as run_reduction

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays.places import Places, as_places, by_group
 from ..bsp import BSP
-from ..convert import what
-from ..cost import Cost, Machine
 from ..errors import UsageError
+from ..ground.convert import what
 from ..layouts import Layout, common, fitting, owned, owners_by_axis
-from ..places import Places, as_places, by_group
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from .plan import Plan, Step, joined
 from .primitive import Call, item_words, primitive
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
-from ..rides import Ride, Supersteps
-from ..short_records import NUMBERS
+from ..ground.short_records import NUMBERS
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Ride, Supersteps
 from . import by_blocks, fixed_order, tree
 from .algorithms import divisible, joining, named, only_trees
 from .counted.blocks import counted as counted_blocks

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..chunk import pack_counts
-from ..cost import Cost, Machine
-from ..rides import Supersteps
-from ..short_records import HEAD
-from ..shown import Shown
+from ..ground.chunk import pack_counts
+from ..ground.short_records import HEAD
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
+from ..rides.shown import Shown
 from ..ways import BY_RECORD
 from . import fixed_order
 from .blocks import block_of, cut_at, given_cuts, row_words

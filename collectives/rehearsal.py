@@ -1,4 +1,4 @@
-"""What is rehearsed of collectives before a run (pybsp/rehearsal.py): records, and messages."""
+"""What is rehearsed of collectives before a run (pybsp/runs/rehearsal.py): records, and messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small values that ride: numbers and short arrays, as notes (pybsp/notes.py).
+"""Small values that ride: numbers and short arrays, as notes (pybsp/rides/notes.py).
 
 As in small_climbs.py, what depends on the arguments alone is worked out once and kept with the processor, and results
 and the ledger's rows are those of the function that rides with messages.
@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..bsp import BSP
-from ..notes import Notes
-from ..rides import OF_SUPERSTEP, Ride, Start, Supersteps
-from ..short_records import NUMBERS
+from ..ground.short_records import NUMBERS
+from ..rides.notes import Notes
+from ..rides.ride import OF_SUPERSTEP, Ride, Start, Supersteps
 from .primitive import (
     NOT_SMALL,
     PLAIN_NUMBERS,

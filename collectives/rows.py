@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..convert import no_mask
 from ..errors import UsageError
+from ..ground.convert import no_mask
 
 Rows = NDArray[Any]  # records, shape (rows,)
 PYTHON_NUMBERS: dict[type, type] = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..convert import no_mask, what
-from ..cost import Cost, Machine
 from ..errors import UsageError
-from ..rides import Supersteps
+from ..ground.convert import no_mask, what
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from .plan import Plan, Step, joined, to_all
 from .primitive import Call, flag, integer, numbers, packed, primitive, unpacked
 from .regular_sampling import Counts, Keys, cut_selected, cut_sorted, most, sample_places, select, split

@@ -7,8 +7,8 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from .blocks import block_of, cut
 from .one_superstep import block_words, exchange_at, owned, run
 from .plan import Plan

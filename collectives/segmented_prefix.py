@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..convert import what
-from ..cost import Cost, Machine
 from ..errors import UsageError
-from ..rides import Supersteps
+from ..ground.convert import what
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from .blocks import block_of, row_kind, row_words
 from .exclusive_prefix import choose, last_works
 from .exclusive_prefix import cost as cost_of_prefix

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..chunk import pack_counts
-from ..short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTHING, write_number
-from ..shown import NOT_SHOWN, Counts, Shown
+from ..ground.chunk import pack_counts
+from ..ground.short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTHING, write_number
+from ..rides.shown import NOT_SHOWN, Counts, Shown
 from ..ways import BY_RECORD
 from .record_layouts import (
     ALIGN,

@@ -21,12 +21,12 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ..bsp import BSP
-from ..chunk import pack_counts
 from ..errors import UsageError
-from ..group_shown import GroupShown
-from ..rides import OF_SUPERSTEP
-from ..short_records import HEAD, INT_END, NUMBERS
-from ..shown import NOT_SHOWN, Shown, Turn
+from ..ground.chunk import pack_counts
+from ..ground.short_records import HEAD, INT_END, NUMBERS
+from ..groups.shown import GroupShown
+from ..rides.ride import OF_SUPERSTEP
+from ..rides.shown import NOT_SHOWN, Shown, Turn
 from ..ways import BY_RECORD
 from .plan import Step
 from .primitive import (

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..bsp import BSP
-from ..chunk import pack_counts
-from ..rides import Supersteps
-from ..short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTHING, SIGNATURE
-from ..shown import ELSEWHERE, NOT_SHOWN, Counts, Shown
+from ..ground.chunk import pack_counts
+from ..ground.short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTHING, SIGNATURE
+from ..rides.ride import Supersteps
+from ..rides.shown import ELSEWHERE, NOT_SHOWN, Counts, Shown
 from ..ways import BY_RECORD
 from .primitive import NOT_SMALL, is_number, own_argument, packed, placed, remember, room
 from .record_layouts import (

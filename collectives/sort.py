@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..convert import no_mask
-from ..cost import Cost, Machine, Superstep
 from ..errors import UsageError
-from ..rides import PLAINLY, Supersteps
-from ..short_records import INT_END
-from ..shown import Shown
+from ..ground.convert import no_mask
+from ..ground.short_records import INT_END
+from ..machines.cost import Cost, Machine, Superstep
+from ..rides.ride import PLAINLY, Supersteps
+from ..rides.shown import Shown
 from . import tree
 from .algorithms import named
 from .allgather import plan as plan_allgather

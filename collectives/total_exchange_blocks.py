@@ -7,8 +7,8 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..cost import Cost, Machine
-from ..rides import Supersteps
+from ..machines.cost import Cost, Machine
+from ..rides.ride import Supersteps
 from .blocks import Ints, block_of, blocks_of, cut, exchange_of_blocks, in_one, row_kind
 from .one_superstep import block_words
 from .plan import Plan

@@ -1,55 +1,41 @@
 """Bulk-synchronous parallel (BSP) programs on MPI ranks and on virtual processors, with costs and predictions.
 
-What is where:
+What is where, from what programs call down to what all of it stands on; the package file of each folder says what its
+files are:
 
     bsp.py          the programming interface: what a program calls
-    superstep.py    what is below it: what goes out with a sync, the exchange, what arrives
-    mail.py         messages: send, inbox
-    queues.py       typed queues: whole arrays of small messages
-    arrays.py       registered arrays: put, get; accesses.py: how these travel
-    layouts.py      which processor owns which item; global_arrays.py: arrays with global indices
-    patterns.py     who needs what of whom, settled once; places.py: indices as slices
-    outgoing.py     what these send to one destination
-    participant.py  what else has a part in a sync; registrations.py: which arrays and queues there are
-    gate.py         whether anything may be called now
-    parts.py        split
-    groups.py       numberings of some processors, and grids; group_*.py: what is called on them
-    agreement.py    do all processors do the same; failures.py: what is known of an exception
-    account.py      what one processor notes of its supersteps, in its log.py; combining.py: of all of them
-    ledger.py       what each superstep cost, as records.py; ledger_file.py: kept; report.py prints it
-    machine.py      parameters and predictions; machine_parts.py: their files
-    cost.py         what an algorithm costs, before it runs
-    launch.py       run, attach: programs on MPI ranks; session.py: their life cycle, and that of LogP runs
-    checkpoints/    what a program saves, and goes on from
-    keywords.py     what of their keywords is pybsp's
-    watch.py        where each processor is, for those that wait for it; signals.py: for whoever sends a signal
-    progress.py     how far a run is, on stderr
-    world.py        all ranks of a job, and how it ends; exits.py: also where there was no run
-    leftovers.py    what dead jobs have left in shared memory
-    started.py      start_ranks, ranks: MPI ranks from a notebook or a script; job.py: how they start, run and end
-    serving.py      what these ranks do; shipping.py: how objects get there and back; notebook.py: what a notebook shows
+    layouts.py      which processor owns which item of an array
+    errors.py       the errors that a program may see
     testing.py      raises_on; pytest_plugin.py: tests on virtual processors, and on ranks
-    simulation.py   simulate: programs on virtual processors
+    cli.py          the command `pybsp`; commands/ has those that run programs and print what they cost
+    runs/           run, attach, simulate, start_ranks: from a run's beginning to its end
+    checkpoints/    what a program saves, and goes on from
+    supersteps/     what goes out with a sync, the exchange, what arrives; queues
+    arrays/         puts, gets, global indices, patterns
+    rides/          what rides in supersteps: what collectives are made of
+    groups/         numberings of some processors, and grids
+    parts/          split
+    ledger/         what each superstep cost, beside what was predicted
+    messages/       send and inbox; whether all processors do the same
     logp/           LogP programs: on a simulated machine, and on MPI ranks
-    transport/      MPI ranks and virtual processors
+    transport/      who the processors are: MPI ranks, or virtual processors
+    machines/       parameters and predictions; what an algorithm costs, before it runs
+    ways.py         the ways in which data goes, each with a cost of its own; on_network.py: supersteps on a network
+    processes/      the processes of a job: what starts them, which have ended, what they leave behind
+    ground/         files, settings, arguments
+    compiled.py     the compiled core (core.c), where there is one
+    lazy.py         how package files load only what is used
     routing/        how messages get to their destinations
     collectives/    communication primitives
     benchmarks/     measurements and comparisons
-    replaying.py    one processor of a recorded job, alone
-    cli.py          the command `pybsp`; commands/ has those that run programs and print what they cost
-    mpiexec.py      finds what starts ranks; supervise.py waits for them
-    starting.py     how `pybsp run` starts ranks here, under Slurm too (slurm.py); configured.py: its settings, and
-                    where; labelled.py: --label-output
-    doctor.py       `pybsp doctor`: what will not work, and what to type; probe.py: the ranks that it starts
-    lazy.py         how package files load only what is used
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import exits
 from .lazy import lazy
+from .runs import exits
 
 if TYPE_CHECKING:
     from . import collectives as collectives
@@ -57,12 +43,12 @@ if TYPE_CHECKING:
     from . import logp as logp
     from . import routing as routing
     from ._version import __version__ as __version__
-    from .arrays import Array as Array
-    from .arrays import Ticket as Ticket
+    from .arrays.array import Array as Array
+    from .arrays.array import Ticket as Ticket
+    from .arrays.global_array import GlobalArray as GlobalArray
+    from .arrays.pattern import Pattern as Pattern
     from .bsp import BSP as BSP
     from .checkpoints.failing import Failures as Failures
-    from .cost import Cost as Cost
-    from .cost import Superstep as Superstep
     from .errors import AbortError as AbortError
     from .errors import BoundsError as BoundsError
     from .errors import BSPError as BSPError
@@ -77,28 +63,28 @@ if TYPE_CHECKING:
     from .errors import TicketError as TicketError
     from .errors import UnreceivedError as UnreceivedError
     from .errors import UsageError as UsageError
-    from .global_arrays import GlobalArray as GlobalArray
-    from .groups import Grid as Grid
-    from .groups import Group as Group
-    from .launch import attach as attach
-    from .launch import run as run
-    from .ledger import Ledger as Ledger
-    from .machine import BSPMachine as BSPMachine
-    from .machine import EBSPMachine as EBSPMachine
-    from .machine import LogPMachine as LogPMachine
-    from .mail import Inbox as Inbox
-    from .mail import Message as Message
-    from .patterns import Pattern as Pattern
-    from .queues import Queue as Queue
-    from .queues import QueuePattern as QueuePattern
-    from .records import Record as Record
-    from .rides import Ride as Ride
-    from .simulation import Simulation as Simulation
-    from .simulation import simulate as simulate
-    from .started import Execution as Execution
-    from .started import Ranks as Ranks
-    from .started import ranks as ranks
-    from .started import start_ranks as start_ranks
+    from .groups.group import Grid as Grid
+    from .groups.group import Group as Group
+    from .ledger.ledger import Ledger as Ledger
+    from .ledger.records import Record as Record
+    from .machines.cost import Cost as Cost
+    from .machines.cost import Superstep as Superstep
+    from .machines.machine import BSPMachine as BSPMachine
+    from .machines.machine import EBSPMachine as EBSPMachine
+    from .machines.machine import LogPMachine as LogPMachine
+    from .messages.mail import Inbox as Inbox
+    from .messages.mail import Message as Message
+    from .rides.ride import Ride as Ride
+    from .runs.launch import attach as attach
+    from .runs.launch import run as run
+    from .runs.simulation import Simulation as Simulation
+    from .runs.simulation import simulate as simulate
+    from .runs.started import Execution as Execution
+    from .runs.started import Ranks as Ranks
+    from .runs.started import ranks as ranks
+    from .runs.started import start_ranks as start_ranks
+    from .supersteps.queues import Queue as Queue
+    from .supersteps.queues import QueuePattern as QueuePattern
     from .testing import raises_on as raises_on
 
 if not TYPE_CHECKING:
@@ -110,10 +96,10 @@ if not TYPE_CHECKING:
             ".logp": (),
             ".routing": (),
             "._version": ("__version__",),
-            ".arrays": ("Array", "Ticket"),
+            ".arrays.array": ("Array", "Ticket"),
             ".bsp": ("BSP",),
             ".checkpoints.failing": ("Failures",),
-            ".cost": ("Cost", "Superstep"),
+            ".machines.cost": ("Cost", "Superstep"),
             ".errors": (
                 "AbortError",
                 "BoundsError",
@@ -130,18 +116,18 @@ if not TYPE_CHECKING:
                 "UnreceivedError",
                 "UsageError",
             ),
-            ".global_arrays": ("GlobalArray",),
-            ".groups": ("Grid", "Group"),
-            ".launch": ("attach", "run"),
-            ".ledger": ("Ledger",),
-            ".machine": ("BSPMachine", "EBSPMachine", "LogPMachine"),
-            ".mail": ("Inbox", "Message"),
-            ".patterns": ("Pattern",),
-            ".queues": ("Queue", "QueuePattern"),
-            ".records": ("Record",),
-            ".rides": ("Ride",),
-            ".simulation": ("Simulation", "simulate"),
-            ".started": ("Execution", "Ranks", "ranks", "start_ranks"),
+            ".arrays.global_array": ("GlobalArray",),
+            ".groups.group": ("Grid", "Group"),
+            ".runs.launch": ("attach", "run"),
+            ".ledger.ledger": ("Ledger",),
+            ".machines.machine": ("BSPMachine", "EBSPMachine", "LogPMachine"),
+            ".messages.mail": ("Inbox", "Message"),
+            ".arrays.pattern": ("Pattern",),
+            ".supersteps.queues": ("Queue", "QueuePattern"),
+            ".ledger.records": ("Record",),
+            ".rides.ride": ("Ride",),
+            ".runs.simulation": ("Simulation", "simulate"),
+            ".runs.started": ("Execution", "Ranks", "ranks", "start_ranks"),
             ".testing": ("raises_on",),
         },
         by_name=("collectives", "routing"),

@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeVar, overloa
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .arrays import Array
-from .combining import exchange_ledger
+from .arrays.array import Array
+from .arrays.global_array import GlobalArray
 from .errors import CostError, UsageError, describe, where
-from .global_arrays import GlobalArray
-from .groups import Grid, Group, checked_grid, checked_members
-from .instead import instead_of, instead_of_assigning
-from .labels import Labelled, LabelledSuperstep, checked_label
+from .ground.instead import instead_of, instead_of_assigning
+from .ground.managed import Managed
+from .ground.public import Public
+from .groups.group import Grid, Group, checked_grid, checked_members
 from .layouts import Layout, fitting
-from .ledger import Ledger
-from .machine import BSPMachine, EBSPMachine, is_kind, resized
-from .mail import PLAIN_NUMBERS, Inbox
-from .managed import Managed
-from .part_totals import exchange_totals
-from .parts import Split
-from .public import Public
-from .queues import Queue
-from .rides import Ride, Stream, Supersteps, checked_steps, refuse_under_way
-from .superstep import SuperstepEngine
+from .ledger.combining import exchange_ledger
+from .ledger.ledger import Ledger
+from .machines.machine import BSPMachine, EBSPMachine, is_kind, resized
+from .messages.mail import PLAIN_NUMBERS, Inbox
+from .parts.part import Split
+from .parts.totals import exchange_totals
+from .rides.ride import Ride, Stream, Supersteps, checked_steps, refuse_under_way
+from .supersteps.labels import Labelled, LabelledSuperstep, checked_label
+from .supersteps.queues import Queue
+from .supersteps.superstep import SuperstepEngine
 from .transport import Transport
 from .transport.router import Router
 
@@ -68,8 +68,8 @@ class BSP(Public):
         self._superstep, self._gate, self._account = superstep, superstep.gate, superstep.account
         self._mail, self._runs, self._outgoing = superstep.mail, superstep.mail.runs, superstep.mail.outgoing
         self._pack = superstep.mail.pack_payload
-        # For collectives: supersteps of short records, None where there are none (shown.py); numbers and short arrays
-        # that ride (notes.py); and what they need not work out again, by what it depends on.
+        # For collectives: supersteps of short records, None where there are none (rides/shown.py); numbers and short
+        # arrays that ride (rides/notes.py); and what they need not work out again, by what it depends on.
         self.shown, self.as_shown, self.notes = superstep.shown, superstep.as_shown, superstep.rides.notes
         self.prepared: dict[Any, Any] = {}
         self._machines: dict[int, BSPMachine | EBSPMachine] = {}  # of parts and groups, by their size

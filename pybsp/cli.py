@@ -35,8 +35,8 @@ COMMANDS = {
     "simulate": Command("run a program on virtual processors in one process", "commands.simulate"),
     "report": Command("print a ledger, or a LogP trace: what it cost, beside what was predicted", "commands.report"),
     "replay": Command("run one processor of a recorded job alone", "commands.replay"),
-    "doctor": Command("what there is to run on, what will not work, and what to type", "doctor"),
-    "predict": Command("what a program, or a run, would take on another machine", "predict"),
+    "doctor": Command("what there is to run on, what will not work, and what to type", "commands.doctor"),
+    "predict": Command("what a program, or a run, would take on another machine", "commands.predict"),
     "calibrate": Command(
         "measure g, l, L, o, G of this machine and write a machine file", "benchmarks.calibration.command"
     ),

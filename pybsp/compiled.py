@@ -11,7 +11,7 @@ import importlib
 from functools import cache
 from types import ModuleType
 
-from . import settings
+from .ground import settings
 
 
 def _built(name: str) -> ModuleType | None:

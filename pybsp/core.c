@@ -177,7 +177,7 @@ static PyMethodDef chunk_methods[] = {
 
 static PyTypeObject chunk_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "pybsp._core.Chunk",
-    .tp_doc = "See pybsp/chunk.py.", .tp_basicsize = sizeof(Chunk),
+    .tp_doc = "See pybsp/ground/chunk.py.", .tp_basicsize = sizeof(Chunk),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_new = PyType_GenericNew,
     .tp_dealloc = (destructor)chunk_dealloc, .tp_methods = chunk_methods, .tp_members = chunk_members,
 };

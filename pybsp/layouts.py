@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .convert import span
 from .errors import BoundsError, UsageError
-from .public import special
+from .ground.convert import span
+from .ground.public import special
 
 __all__ = ["Block", "BlockCyclic", "Cyclic", "Layout"]
 

@@ -73,7 +73,7 @@ def lazy(
 
 def _instead(name: str) -> str:
     """What there is in place of a name of mpi4py's, in words."""
-    from .instead import instead_of
+    from .ground.instead import instead_of
 
     found = instead_of(name)
     return f": {found}" if found else ""

@@ -29,8 +29,8 @@ import pytest
 if TYPE_CHECKING:
     from .bsp import BSP
     from .errors import BSPError
-    from .job import Ended
-    from .started import Ranks
+    from .runs.job import Ended
+    from .runs.started import Ranks
     from .testing import RankWarning
 
 OPTIONS = ("router", "machine", "checked")  # of a mark, that are those of a run
@@ -100,7 +100,7 @@ class _LastWords:
     """
 
     def __init__(self, config: pytest.Config) -> None:
-        from . import signals
+        from .runs import signals
         from .transport.launcher import last_words
 
         self._capture = config.pluginmanager.getplugin("capturemanager")
@@ -120,7 +120,7 @@ class _LastWords:
 
     def end_late(self, limit: float) -> None:
         """In a thread: end the job, since a test has outlasted its limit; one rank of a host says so."""
-        from .process import speaks
+        from .processes.process import speaks
         from .transport.launcher import abort_job
 
         if not self._over and speaks("of a limit"):
@@ -138,9 +138,9 @@ class _LastWords:
             how: the job ends.
             exits: whether this process does so without a word of others.
         """
-        from . import signals
-        from .process import launched
-        from .watch import running
+        from .processes.process import launched
+        from .runs import signals
+        from .runs.watch import running
 
         if self._over:
             return
@@ -169,7 +169,7 @@ class _LastWords:
 
     def close(self) -> None:
         """The session ends."""
-        from . import signals
+        from .runs import signals
         from .transport.launcher import last_words
 
         self._over, signals.stderr = True, None
@@ -232,7 +232,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             f"bsp(p=[1, 2, 4], timeout=10), got bsp({', '.join(written)})"
         )
     given = mark.args[0] if mark.args else mark.kwargs["p"]
-    from .convert import whole
+    from .ground.convert import whole
 
     each = list(given) if isinstance(given, Iterable) else [given]
     numbers = [p for p in map(whole, each) if p is not None and p >= 1]
@@ -259,7 +259,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 f"{item.nodeid}: mark bsp: expected a function, or a method of a plain class, got one of a "
                 "unittest.TestCase, which has no fixtures"
             )
-    from . import slurm
+    from .processes import slurm
 
     step = slurm.step()
     if step is None or step.tasks == 1 or not any(item.get_closest_marker("bsp") for item in items):
@@ -275,7 +275,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _job() -> int:
     """The ranks of this job, as its launcher says; 1 without one."""
-    from .process import launched
+    from .processes.process import launched
 
     return launched()[0]
 
@@ -390,8 +390,8 @@ class _Virtual(_Runner):
 
     def run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         __tracebackhide__ = True
-        from .failures import note_place
-        from .simulation import simulate
+        from .ground.failures import note_place
+        from .runs.simulation import simulate
         from .testing import on_processor
 
         errors: list[BaseException | None] = [None] * self.p
@@ -446,7 +446,7 @@ class _OnRanks(_Runner):
     def _attempt(self, main: Callable[..., list[RankWarning] | None], *args: Any) -> None:
         __tracebackhide__ = True
         from .errors import UsageError
-        from .failures import outcome
+        from .ground.failures import outcome
 
         options = {**self.options, "timeout": None}
         with _by_value(self.item):
@@ -473,7 +473,7 @@ class _OnRanks(_Runner):
     def _require_sendable(self) -> None:
         """Raise UsageError, which names it, for an argument of the test that cannot go to ranks."""
         __tracebackhide__ = True
-        from .shipping import pickled
+        from .processes.shipping import pickled
 
         for name in self.item._fixtureinfo.argnames:
             value = self.item.funcargs[name]
@@ -488,7 +488,7 @@ class _OnRanks(_Runner):
         self._attempt(knows, test)
 
     def _ranks(self) -> Ranks:
-        from .started import Ranks
+        from .runs.started import Ranks
         from .testing import own_patches
 
         jobs = self.item.config.stash[_started]
@@ -503,7 +503,7 @@ class _UnderMPI(_Runner):
 
     def run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         __tracebackhide__ = True
-        from .launch import run
+        from .runs.launch import run
         from .testing import of_all, on_processor
 
         with _limited(self.item.config, self.limit):
@@ -521,7 +521,7 @@ class _UnderMPI(_Runner):
     def explore(self, test: Any, arguments: Mapping[str, Any]) -> None:
         """Processor 0 draws, and the others follow it through the examples."""
         __tracebackhide__ = True
-        from .process import launched
+        from .processes.process import launched
 
         if launched()[1]:
             self._follow(test, arguments)
@@ -566,7 +566,7 @@ class _UnderMPI(_Runner):
 def _of_ranks(item: pytest.Item, value: Any) -> list[Any]:
     """The values of all ranks of this job; raises SyncError where they are in different tests."""
     from .errors import SyncError
-    from .launch import run
+    from .runs.launch import run
     from .testing import of_all
 
     found = run(of_all, (item.nodeid, value))
@@ -615,7 +615,7 @@ VERDICTS: dict[str, Any] = {"Skipped": pytest.skip, "XFailed": pytest.xfail}
 
 def _ending_of(item: pytest.Item, error: BaseException) -> _Ending:
     """What an exception that leaves a test is for it."""
-    from .failures import failure_of, outcome
+    from .ground.failures import failure_of, outcome
     from .testing import PytestOutcome, verdict
 
     ends = error if isinstance(error, PytestOutcome) else verdict(error)
@@ -631,7 +631,7 @@ def _ending_of(item: pytest.Item, error: BaseException) -> _Ending:
 
 def _origin(item: pytest.Item, error: BaseException) -> tuple[str, int] | None:
     """File and line of what ends a test, as pytest names them: of a mark, those of the test."""
-    from .failures import origin
+    from .ground.failures import origin
 
     if not getattr(error, "_use_item_location", False):
         return origin(error)
@@ -690,7 +690,7 @@ def _of_the_test(item: pytest.Item, error: BaseException) -> BaseException:
 def _shorten(error: BaseException) -> None:
     """Take pybsp's own steps off a traceback, as `_of_the_test` has it."""
     from .errors import BSPError
-    from .failures import from_the_program, is_ours
+    from .ground.failures import from_the_program, is_ours
 
     trace = from_the_program(error.__traceback__)
     if not isinstance(error, BSPError):
@@ -709,7 +709,7 @@ def _shorten(error: BaseException) -> None:
 def _judge(item: pytest.Item, ended: Sequence[Ended]) -> None:
     """Raise what a test fails with, of what has left it on all ranks."""
     __tracebackhide__ = True
-    from .started import for_caller
+    from .runs.started import for_caller
     from .testing import PytestOutcome
 
     endings = [
@@ -771,7 +771,7 @@ def _limited(config: pytest.Config, limit: float) -> Iterator[None]:
 
     Who waits for a rank that is late says more, and ends the job within the grace period: it comes first.
     """
-    from .world import grace_or_default
+    from .runs.world import grace_or_default
 
     words, after = config.stash[_ending], limit + grace_or_default() + MOMENT
     if not 0 < limit <= after < FOREVER:

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import ProcessorError, UsageError
-from .failures import outcome
-from .process import launched
+from .ground.failures import outcome
+from .processes.process import launched
+from .runs.watch import running
 from .transport.virtual import current_pid
-from .watch import running
 
 if TYPE_CHECKING:
     from .bsp import BSP

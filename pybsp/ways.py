@@ -2,7 +2,7 @@
 
 A number says which of them a superstep used, a bit for each:
 
-    record       values that each processor shows all others (shown.py), as small collectives do. Their words cost
+    record       values that each processor shows all others (rides/shown.py), as small collectives do. Their words cost
                  nothing in an exchange on one host, where they are read when it is over, and g each between hosts
     mail         `bsp.send`
     put          `array.put`
@@ -12,8 +12,8 @@ A number says which of them a superstep used, a bit for each:
     collective   messages of collectives
     agreement    what all compare: arrays, queues, patterns that are made or freed; parts; each superstep when checked
     making       of patterns: all learn who needs what
-    note         numbers and short arrays of collectives, which go beside what else there is (notes.py): of started
-                 ones; of all where processors do not see others' records
+    note         numbers and short arrays of collectives, which go beside what else there is (rides/notes.py): of
+                 started ones; of all where processors do not see others' records
     lent         mail of more than `LONG` words a message, on average: who gets it reads it where it lies. No ledger
                  notes it, as it follows from h and messages
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import RoutingError
-from ..machine import BSPMachine, EBSPMachine
+from ..machines.machine import BSPMachine, EBSPMachine
 from ..transport import Transport
 from ..transport.router import Direct, Router
 from ..transport.sparse import pays_from

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..compiled import kernels
 from ..errors import UsageError
-from ..process import MOST_PROCESSORS
+from ..processes.process import MOST_PROCESSORS
 
 Ints = NDArray[np.int64]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..cost import Superstep
 from ..errors import UsageError
+from ..machines.cost import Superstep
 from . import decomposition
 
 Ints = NDArray[np.int64]

@@ -9,7 +9,7 @@ import pytest
 
 import pybsp
 from pybsp import BSPMachine, Cost, Record
-from pybsp.cost import Superstep
+from pybsp.machines.cost import Superstep
 
 MACHINES: tuple[
     dict[str, Any], ...

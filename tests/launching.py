@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import NamedTuple
 
-from pybsp.mpiexec import launcher
+from pybsp.processes.mpiexec import launcher
 
 LIMIT = 240  # seconds for a job that ends by itself: it takes some, beside others that keep the cores busy too
 

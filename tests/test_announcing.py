@@ -9,7 +9,7 @@ from typing import IO
 
 import pytest
 
-from pybsp.announcing import announce, announce_error, flush
+from pybsp.ground.announcing import announce, announce_error, flush
 
 from .clusters import ENVIRONMENT, missing, on_hosts
 from .launching import LIMIT, ended_well, ranks, run

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from pybsp import attendance, settings
-from pybsp.attendance import Attendance
+from pybsp.ground import settings
+from pybsp.processes import attendance
+from pybsp.processes.attendance import Attendance
 
 from .launching import Program, run
 

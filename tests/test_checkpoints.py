@@ -37,9 +37,9 @@ from pybsp.checkpoints.part import SavedPart, checksum, copy, read, write
 from pybsp.checkpoints.plain import StateDecoder, StateEncoder
 from pybsp.commands import run as running
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
-from pybsp.ledger_file import append_run
-from pybsp.ledger_file import read as read_ledger
-from pybsp.replaying import replay
+from pybsp.ledger.ledger_file import append_run
+from pybsp.ledger.ledger_file import read as read_ledger
+from pybsp.runs.replaying import replay
 from pybsp.transport import END, SYNC, Arrival
 
 from .launching import Program, ended_well, finish, mpiexec, python, run, start

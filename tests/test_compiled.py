@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pybsp import chunk, short_records, ways
+from pybsp import ways
 from pybsp.compiled import core
+from pybsp.ground import chunk, short_records
 from pybsp.transport import memory, wire
 from pybsp.transport.board import Board
 from pybsp.transport.waiting import Waiter
@@ -32,8 +33,8 @@ import random, sys, threading
 from hashlib import sha256
 from types import SimpleNamespace
 import numpy as np
-import pybsp.mail  # tells the core what numpy's float is
-from pybsp.chunk import Chunk, pack_counts
+import pybsp.messages.mail  # tells the core what numpy's float is
+from pybsp.ground.chunk import Chunk, pack_counts
 from pybsp.transport.board import Board
 from pybsp.transport.waiting import Waiter
 from pybsp.transport.wire import AREA, CONTEXTS, board_bytes

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from pybsp.drawing import HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, lines
+from pybsp.ground.drawing import HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, lines
 
 
 def test_a_grid_goes_from_one_axis_to_the_end_of_the_other_and_points_lie_on_it() -> None:

@@ -741,7 +741,7 @@ def test_an_interrupt_at_the_beginning_of_a_run_ends_the_job_where_it_is_caught_
     program: Program, tmp_path: Path
 ) -> None:
     path = program("""
-        from pybsp.watch import Watch
+        from pybsp.runs.watch import Watch
         pybsp.run(lambda bsp: bsp.sync())
         if RANK == 1:
             def interrupted(*arguments, **options):

@@ -21,16 +21,17 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 import pybsp
-from pybsp import BSPMachine, EBSPMachine, LogPMachine, UsageError, chrome
+from pybsp import BSPMachine, EBSPMachine, LogPMachine, UsageError
 from pybsp.benchmarks.calibration import machine_file, plots, samples
 from pybsp.benchmarks.calibration import report as calibration_report
 from pybsp.benchmarks.calibration.analysis import analyse
 from pybsp.cli import main as command
-from pybsp.files import replacing, require_different
-from pybsp.ledger_file import append_run, read, record_run
-from pybsp.machine_parts import replace_file
-from pybsp.records import of_file
-from pybsp.report import report
+from pybsp.commands.table import report
+from pybsp.ground.files import replacing, require_different
+from pybsp.ledger import chrome
+from pybsp.ledger.ledger_file import append_run, read, record_run
+from pybsp.ledger.records import of_file
+from pybsp.machines.machine_file import replace_file
 
 from .calibration import example
 from .launching import python, run

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import mpi4py
 import pytest
 
-from pybsp import LauncherError, slurm
+from pybsp import LauncherError
+from pybsp.processes import slurm
 from pybsp.transport import launcher
 
 MPICH = "MPICH Version:      5.0.2\nMPICH ABI: 18:0:6"

@@ -10,7 +10,7 @@ import pytest
 
 import pybsp
 from pybsp import collectives
-from pybsp.instead import _CALLED, instead_of
+from pybsp.ground.instead import _CALLED, instead_of
 from pybsp.logp.engine import SimulatedProcessor
 from pybsp.logp.ranks import RankProcessor
 from pybsp.logp.timeless import TimelessProcessor

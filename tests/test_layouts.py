@@ -14,10 +14,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import pybsp
-from pybsp.boxes import boxes
-from pybsp.global_arrays import _selected
+from pybsp.arrays.boxes import boxes
+from pybsp.arrays.global_array import _selected
+from pybsp.arrays.places import as_places, by_group
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout, common
-from pybsp.places import as_places, by_group
 
 from .tiers import some
 

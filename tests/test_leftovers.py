@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from pybsp import leftovers
-from pybsp.leftovers import Removed, remove
+from pybsp.processes import leftovers
+from pybsp.processes.leftovers import Removed, remove
 
 from .launching import LIMIT, Program, ended_well, finish, mpiexec, python, run, start
 
@@ -396,7 +396,7 @@ def test_the_next_run_leaves_a_live_job_alone(private: Private, program: Program
 @pytest.mark.whole
 @as_root
 def test_jobs_start_while_others_remove(private: Private) -> None:
-    removing = "from pybsp.leftovers import remove\nprint('removing', flush=True)\nwhile True: remove()"
+    removing = "from pybsp.processes.leftovers import remove\nprint('removing', flush=True)\nwhile True: remove()"
     with ExitStack() as stack:
         for _ in range(2):
             remover = start([*private.inside, *python("-c", removing)])

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import pybsp
-from pybsp import failures, managed, settings
+from pybsp.ground import failures, managed, settings
 
 from .launching import LIMIT, Ended, failed_once, mpiexec, python, run
 

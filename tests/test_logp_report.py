@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from pybsp import LogPMachine, logp_report
-from pybsp.chrome import TraceFile
+from pybsp import LogPMachine
 from pybsp.cli import main as command
+from pybsp.commands import logp_report
 from pybsp.errors import UsageError
+from pybsp.ledger.chrome import TraceFile
 from pybsp.logp import Processor, Timeline, predict, simulate
 from pybsp.logp.traced_run import TracedRun
 
@@ -219,7 +220,7 @@ def test_what_report_takes(trace: Path, tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_runs_that_are_more_than_a_file_holds_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pybsp.chrome.SPANS_OF_FILE", 40)
+    monkeypatch.setattr("pybsp.ledger.chrome.SPANS_OF_FILE", 40)
     path, file = tmp_path / "trace.json", TraceFile()
     for _ in range(4):
         file.add_logp(str(path), traced())

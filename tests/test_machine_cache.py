@@ -11,15 +11,17 @@ from threading import Thread
 
 import pytest
 
-from pybsp import BSPMachine, process, settings
+from pybsp import BSPMachine
 from pybsp.benchmarks.calibration import analysis
 from pybsp.benchmarks.calibration.first import keep
 from pybsp.benchmarks.calibration.harness import LaunchSpec, finish, ignore_settings, launch_on_virtual
 from pybsp.benchmarks.calibration.results import Errors
 from pybsp.benchmarks.calibration.samples import read
 from pybsp.cli import main as command
-from pybsp.machine_cache import Place, find
-from pybsp.machine_parts import replace_file
+from pybsp.ground import settings
+from pybsp.machines.machine_file import replace_file
+from pybsp.processes import process
+from pybsp.runs.machine_cache import Place, find
 
 from .launching import LIMIT, Program, ended_well, mpiexec, python, run, start
 from .launching import finish as ended
@@ -215,7 +217,7 @@ def test_a_machine_file_that_is_named_leaves_nothing_to_calibrate(
 
 PROGRAM = """
     import pybsp
-    from pybsp.launch import place_of
+    from pybsp.runs.launch import place_of
     def main(bsp):
         bsp.sync()
         machine = bsp.machine

@@ -20,12 +20,12 @@ import pybsp
 from pybsp import BSPMachine, Cost, EBSPMachine, LogPMachine, UsageError
 from pybsp.benchmarks.calibration.patterns import waited
 from pybsp.collectives import broadcast, prefix
-from pybsp.cost import Superstep
-from pybsp.ledger import Ledger
-from pybsp.ledger_file import append_run, read
-from pybsp.log import Log, combine
-from pybsp.machine import for_p, machine_in_force
-from pybsp.report import report
+from pybsp.commands.table import report
+from pybsp.ledger.ledger import Ledger
+from pybsp.ledger.ledger_file import append_run, read
+from pybsp.ledger.log import Log, combine
+from pybsp.machines.cost import Superstep
+from pybsp.machines.machine import for_p, machine_in_force
 from pybsp.ways import BY_GET, BY_MAIL, BY_NOTE, BY_PUT, BY_QUEUE, BY_RECORD, WAY, named
 
 pytestmark = pytest.mark.fast  # all of their many cases, which take a millisecond each

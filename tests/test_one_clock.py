@@ -12,14 +12,15 @@ import pytest
 from numpy.typing import NDArray
 
 import pybsp
-from pybsp import account, superstep
-from pybsp.account import Account
-from pybsp.chunk import COLUMNS
-from pybsp.log import INDICES, MEAN, MEASURED, SECONDS, Log, combine, ridden, spans
-from pybsp.mail import Mail
-from pybsp.patterns import Pattern
-from pybsp.rides import Supersteps
-from pybsp.trace import Tracer
+from pybsp.arrays.pattern import Pattern
+from pybsp.ground.chunk import COLUMNS
+from pybsp.ledger import account
+from pybsp.ledger.account import Account
+from pybsp.ledger.log import INDICES, MEAN, MEASURED, SECONDS, Log, combine, ridden, spans
+from pybsp.ledger.trace import Tracer
+from pybsp.messages.mail import Mail
+from pybsp.rides.ride import Supersteps
+from pybsp.supersteps import superstep
 
 
 def noted(*supersteps: tuple[float, float], began: float = 0.0) -> Log:

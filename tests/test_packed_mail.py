@@ -15,8 +15,18 @@ from hypothesis.extra import numpy as arrays
 
 import pybsp
 from pybsp.compiled import core
-from pybsp.mail import PACKED, SHORT_ARRAY, Inbox, Mail, Message, _unpack_packed, has_pickles, unpack, unpack_packed
-from pybsp.outgoing import Outgoing
+from pybsp.messages.mail import (
+    PACKED,
+    SHORT_ARRAY,
+    Inbox,
+    Mail,
+    Message,
+    _unpack_packed,
+    has_pickles,
+    unpack,
+    unpack_packed,
+)
+from pybsp.messages.outgoing import Outgoing
 from pybsp.transport import MAIL, Section, wire
 from pybsp.transport.memory import BufferPool
 

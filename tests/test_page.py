@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp import page
 from pybsp.cli import main as command
 from pybsp.collectives import allreduce, prefix
+from pybsp.commands import page
+from pybsp.commands.table import notes
 from pybsp.errors import UsageError
-from pybsp.ledger_file import append_run, read
-from pybsp.machine import BSPMachine
-from pybsp.pictures import traced
-from pybsp.records import Supersteps
-from pybsp.report import notes
-from pybsp.trace import BINS, KINDS, LANES
+from pybsp.ledger.ledger_file import append_run, read
+from pybsp.ledger.pictures import traced
+from pybsp.ledger.records import Supersteps
+from pybsp.ledger.trace import BINS, KINDS, LANES
+from pybsp.machines.machine import BSPMachine
 
 from .test_files import mutated
 from .tiers import some

@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp import machine_cache, process
 from pybsp.cli import main as command
-from pybsp.ledger import Ledger
-from pybsp.ledger_file import append_run, read
-from pybsp.log import INDICES, SECONDS, Log, combine
-from pybsp.machine import BSPMachine
-from pybsp.predict import Prediction, _runs, in_order, predicted
-from pybsp.records import Record, Supersteps
+from pybsp.commands.predict import Prediction, _runs, in_order, predicted
+from pybsp.ledger.ledger import Ledger
+from pybsp.ledger.ledger_file import append_run, read
+from pybsp.ledger.log import INDICES, SECONDS, Log, combine
+from pybsp.ledger.records import Record, Supersteps
+from pybsp.machines.machine import BSPMachine
+from pybsp.processes import process
+from pybsp.runs import machine_cache
 from pybsp.ways import BY_MAIL, BY_PUT, BY_QUEUE, BY_RECORD, MAKING, named
 
 from .launching import ended_well, run

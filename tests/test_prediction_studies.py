@@ -14,7 +14,7 @@ from pybsp import BSPMachine
 from pybsp.benchmarks.studies import first_uses, predictions, predictions_on_cluster
 from pybsp.benchmarks.studies.frame import EmulatedNetwork, Study
 from pybsp.benchmarks.studies.frame import study as study_module
-from pybsp.ledger_file import append_run
+from pybsp.ledger.ledger_file import append_run
 
 ROOT = Path(__file__).parent.parent
 SQUARES = """

@@ -13,7 +13,7 @@ import pybsp
 from examples.textbook import inner_product
 from pybsp.benchmarks.programs.cases import cases, lines, lines_of
 from pybsp.benchmarks.programs.command import PROGRAMS, lines_together, main, page
-from pybsp.ledger_file import read
+from pybsp.ledger.ledger_file import read
 
 from .launching import run
 

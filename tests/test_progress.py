@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 import pybsp
-from pybsp import progress, settings
-from pybsp.log import Log
-from pybsp.progress import LINES, TERMINAL, Progress
+from pybsp.ground import settings
+from pybsp.ledger.log import Log
+from pybsp.runs import progress
+from pybsp.runs.progress import LINES, TERMINAL, Progress
 
 from .launching import Program, ended_well, python, run
 

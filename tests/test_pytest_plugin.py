@@ -822,7 +822,7 @@ def test_pytest_loads_nothing_of_pybsp_for_other_tests(tmp_path: Path) -> None:
     (line,) = re.findall(r"\[\".*\]", ended.out)
     loaded = json.loads(line)
     assert "pybsp.pytest_plugin" in loaded
-    assert not {"numpy", "mpi4py", "pybsp.superstep", "pybsp.launch"} & set(loaded)
+    assert not {"numpy", "mpi4py", "pybsp.supersteps.superstep", "pybsp.runs.launch"} & set(loaded)
 
 
 @pytest.mark.parametrize("given", ["", "p=2, ranks=3", "2, 3", "timeout=1"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybsp.log import INDICES, Log, ridden
+from pybsp.ledger.log import INDICES, Log, ridden
 
 NOTHING = (0, 0.0, 0.0, 0.0, 0, 0, 0, 0, 0, 0, 0)  # a row
 KINDS: list[tuple[dict[str, int], str] | None] = [

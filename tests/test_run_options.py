@@ -14,10 +14,14 @@ from pathlib import Path
 import pytest
 
 import pybsp
-from pybsp import cli, configured, doctor, process, settings, slurm, started, starting
+from pybsp import cli
+from pybsp.commands import configured, doctor, starting
 from pybsp.errors import LauncherError, UsageError
-from pybsp.ledger_file import read
-from pybsp.mpiexec import default_count, launcher
+from pybsp.ground import settings
+from pybsp.ledger.ledger_file import read
+from pybsp.processes import process, slurm
+from pybsp.processes.mpiexec import default_count, launcher
+from pybsp.runs import started
 
 from .launching import LIMIT, Program, ended_well, mpiexec, run
 

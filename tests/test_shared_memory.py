@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pybsp import process
+from pybsp.processes import process
 from pybsp.transport import lending
 from pybsp.transport.arena import SMALLEST, SharedPool
 from pybsp.transport.lending import Borrowed, Lent, same_until

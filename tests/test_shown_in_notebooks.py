@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp import collectives, pictures
+from pybsp import collectives
+from pybsp.ledger import pictures
 
 MACHINE = pybsp.BSPMachine(p=4, g=1e-8, l=1e-5, r=1e9)
 TAGS = {"p", "b", "div", "h3", "table", "tr", "th", "td", "svg", "style", "path", "text", "rect", "title", "span", "i"}

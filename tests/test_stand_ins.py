@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pybsp.serving import _defined
+from pybsp.runs.serving import _defined
 
 
 class Point:

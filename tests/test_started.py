@@ -23,9 +23,10 @@ import pytest
 from numpy.typing import NDArray
 
 import pybsp
-from pybsp import job, process, shipping, started
-from pybsp.mpiexec import launcher
-from pybsp.shipping import LARGE, Line, Rendezvous, Sender, connect, pickled
+from pybsp.processes import process, shipping
+from pybsp.processes.mpiexec import launcher
+from pybsp.processes.shipping import LARGE, Line, Rendezvous, Sender, connect, pickled
+from pybsp.runs import job, started
 
 from .launching import Program, ended_well, finish, python, run, start
 
@@ -584,7 +585,7 @@ def test_the_first_failure_is_raised_with_its_traceback(ranks: pybsp.Ranks) -> N
         ranks.run(main)
     text = str(caught.value.__cause__)
     assert f'test_started.py", line {main.__code__.co_firstlineno + 2}, in main' in text
-    assert "pybsp/launch.py" not in text  # it begins in the program
+    assert "pybsp/runs/launch.py" not in text  # it begins in the program
     if sys.version_info >= (3, 11):
         assert "(on processor 1 of 2, in superstep 0)" in text
     assert ranks.run(ring, 1).results == [1, 0]  # these ranks go on
@@ -744,7 +745,7 @@ def test_a_child_that_a_rank_forks_is_no_rank_where_it_leaves_the_program(
     assert ranks.run(main, lambda: 1 // 0).results == [1] * P
     error = capsys.readouterr().err
     assert error.count("ZeroDivisionError") == P
-    assert "pybsp/serving.py" not in error
+    assert "pybsp/runs/serving.py" not in error
     assert ranks.run(ring, 1).results == [1, 0]
 
 

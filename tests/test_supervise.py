@@ -24,7 +24,7 @@ def supervised(code: str) -> list[str]:
     """The command that runs this Python code under supervision."""
     return python(
         "-c",
-        "import sys; from pybsp.supervise import supervise; sys.exit(supervise(sys.argv[1:]))",
+        "import sys; from pybsp.processes.supervise import supervise; sys.exit(supervise(sys.argv[1:]))",
         *python("-c", dedent(code)),
     )
 
@@ -78,7 +78,7 @@ def test_a_signal_goes_on_to_the_command(name: str) -> None:
 
 SLOWLY = """
 import subprocess, sys, time
-from pybsp.supervise import supervise
+from pybsp.processes.supervise import supervise
 
 send = subprocess.Popen.send_signal
 
@@ -155,7 +155,7 @@ def test_what_a_failed_command_has_started_is_waited_for(tmp_path: Path, status:
     path = tmp_path / "done"
     watched = f"""
     import os
-    from pybsp.supervise import supervise
+    from pybsp.processes.supervise import supervise
     status = supervise({python("-c", LEAVES.format(path=str(path), status=status))!r})
     print(status, os.path.exists({str(path)!r}))
     """

@@ -16,8 +16,8 @@ from scipy import io, sparse
 import pybsp
 from examples.textbook import fft, graph, inner_product, kmeans, lu, matrix_product, record_sort, sieve, sparse_cg
 from pybsp import collectives
-from pybsp.cost import Superstep
 from pybsp.layouts import Block
+from pybsp.machines.cost import Superstep
 
 from .launching import mpiexec, run
 

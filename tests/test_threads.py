@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from pybsp import doctor, process, report, threads
+from pybsp.commands import doctor
+from pybsp.commands import table as report
+from pybsp.processes import process
+from pybsp.runs import threads
 
 from .launching import Program, ended_well, mpiexec, python, run
 

@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp import chrome, collectives
-from pybsp import trace as traces
-from pybsp.account import Account
+from pybsp import collectives
 from pybsp.cli import main as command
-from pybsp.ledger_file import append_run, read
-from pybsp.log import Log
-from pybsp.machine import BSPMachine
-from pybsp.superstep import SuperstepEngine
+from pybsp.ledger import chrome
+from pybsp.ledger import trace as traces
+from pybsp.ledger.account import Account
+from pybsp.ledger.ledger_file import append_run, read
+from pybsp.ledger.log import Log
+from pybsp.machines.machine import BSPMachine
+from pybsp.supersteps.superstep import SuperstepEngine
 from pybsp.transport.router import Direct
 from pybsp.transport.virtual import Scheduler, VirtualMeeting, VirtualTransport
 

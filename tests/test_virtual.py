@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp.failures import outcome
+from pybsp.ground.failures import outcome
 
 from .launching import run
 

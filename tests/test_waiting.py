@@ -22,8 +22,10 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp import process, settings, signals, watch
 from pybsp.errors import SyncError, UsageError
+from pybsp.ground import settings
+from pybsp.processes import process
+from pybsp.runs import signals, watch
 from pybsp.transport.medium import MPITransport
 from pybsp.transport.patience import AGAIN, ANNOUNCES, Absence, Patience
 from pybsp.transport.revocation import SLACK
@@ -502,7 +504,7 @@ def main(bsp):
     bsp.sync()
 
 pybsp.run(main)
-if pybsp.process.launched()[1] == 1:
+if pybsp.processes.process.launched()[1] == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 pybsp.run(main) if sys.argv[1:] == ["before another"] else None
 """

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybsp.mail import MUCH
+from pybsp.messages.mail import MUCH
 from pybsp.transport import GETS, JOINED, MAIL, NOTES, PUTS, READS, Parcel, Section, wire
 from pybsp.transport.medium import INLINE_DATA
 from pybsp.transport.neighbours import INLINE_DATA_NEAR

@@ -1,13 +1,13 @@
 """The offset between the clocks of two processors, so that something may begin on several at one moment.
 
-See pybsp/clocks.py for how it is found from questions and answers; here is who asks and answers on a layer.
+See pybsp/ground/clocks.py for how it is found from questions and answers; here is who asks and answers on a layer.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from pybsp.clocks import ROUNDS, Clock, offset
+from pybsp.ground.clocks import ROUNDS, Clock, offset
 
 from .layers import WORD, Layer
 

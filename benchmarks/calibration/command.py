@@ -18,12 +18,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from pybsp import process
-from pybsp.argument_types import count, whole_number
-from pybsp.decoding import LARGEST
 from pybsp.errors import BSPError, UsageError
-from pybsp.failures import quiet
-from pybsp.files import require_different, require_place
+from pybsp.ground.argument_types import count, whole_number
+from pybsp.ground.decoding import LARGEST
+from pybsp.ground.failures import quiet
+from pybsp.ground.files import require_different, require_place
+from pybsp.processes import process
 
 if TYPE_CHECKING:
     from .harness import LaunchSpec
@@ -84,7 +84,7 @@ def raw_path(output: str) -> str:
 
 
 def _calibrate(options: argparse.Namespace) -> int:
-    from pybsp.process import launched as processes
+    from pybsp.processes.process import launched as processes
     from pybsp.transport.launcher import under_launcher
 
     have_scipy()
@@ -189,7 +189,7 @@ def _resumable(raw: str) -> str:
 
 
 def _start(options: argparse.Namespace) -> int:
-    from pybsp.mpiexec import default_count, launcher
+    from pybsp.processes.mpiexec import default_count, launcher
 
     from .harness import LAUNCHES, finish
     from .samples import read

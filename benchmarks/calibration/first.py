@@ -1,7 +1,8 @@
 """`pybsp run --calibrate`: before a program runs, the machine that its ledger predicts by, where none fits is measured.
 
 That is g, l and the o's, with the rates of computing and some supersteps held out: what can be had in 10 s in all. The
-machine file goes to the user's cache (pybsp/machine_cache.py), where the run that follows, and later ones, find it.
+machine file goes to the user's cache (pybsp/runs/machine_cache.py), where the run that follows, and later ones, find
+it.
 
     python -m pybsp.benchmarks.calibration.first ARGUMENT      on the ranks, started by `ready`
 """
@@ -15,11 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pybsp
-from pybsp import process, settings
 from pybsp.errors import BSPError, UsageError
-from pybsp.failures import quiet
-from pybsp.launch import place_of
-from pybsp.machine_cache import Place
+from pybsp.ground import settings
+from pybsp.ground.failures import quiet
+from pybsp.processes import process
+from pybsp.runs.launch import place_of
+from pybsp.runs.machine_cache import Place
 
 from .harness import LaunchSpec, finish, ignore_settings, launch_on_ranks
 

@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pybsp
-from pybsp import settings
 from pybsp.errors import LauncherError, UsageError
+from pybsp.ground import settings
 from pybsp.logp.processor import Processor
-from pybsp.machine import BSPMachine, EBSPMachine, LogPMachine
+from pybsp.machines.machine import BSPMachine, EBSPMachine, LogPMachine
 from pybsp.transport.launcher import load
 
 from . import design, placement, signature

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pybsp.decoding import decode, fields, figure, harmless, of
 from pybsp.errors import UsageError
-from pybsp.machine import BSPMachine, EBSPMachine, LogPMachine
-from pybsp.machine_parts import FORMAT, VERSION, read_parts, replace_file
+from pybsp.ground.decoding import decode, fields, figure, harmless, of
+from pybsp.machines.machine import BSPMachine, EBSPMachine, LogPMachine
+from pybsp.machines.machine_file import FORMAT, VERSION, read_parts, replace_file
 
 from .estimates import Estimate
 from .fits.ways import WayFit, with_first, with_late, with_ways

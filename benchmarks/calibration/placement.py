@@ -25,8 +25,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pybsp.decoding import MisfitError, anything, each, fields, flag, number, one_of, optional, table, text, whole
-from pybsp.versions import versions
+from pybsp.ground.decoding import (
+    MisfitError,
+    anything,
+    each,
+    fields,
+    flag,
+    number,
+    one_of,
+    optional,
+    table,
+    text,
+    whole,
+)
+from pybsp.ground.versions import versions
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -55,7 +67,7 @@ _ABOUT = fields(
 
 
 def about(value: Any) -> dict[str, Any]:
-    """The decoder of all this, in raw files and machine files (`pybsp.decoding`)."""
+    """The decoder of all this, in raw files and machine files (`pybsp.ground.decoding`)."""
     found: dict[str, Any] = _ABOUT(value)
     for name in ("hosts", "nodes", "cores", "affinity"):
         if name in found and len(found[name]) != found["p"]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pybsp.errors import UsageError
-from pybsp.files import replacing
+from pybsp.ground.files import replacing
 
 from . import machine_file, report, words
 from .estimates import Estimate

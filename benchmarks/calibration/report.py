@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pybsp.console import TableConsole
+from pybsp.ground.console import TableConsole
 
 from . import words
 from .estimates import Estimate, Flag

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pybsp.decoding import one_of, whole
+from pybsp.ground.decoding import one_of, whole
 
 from . import placement
 from .estimates import Estimate, Flag

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from pybsp.decoding import (
+from pybsp.errors import UsageError
+from pybsp.ground.decoding import (
     Decoder,
     MisfitError,
     anything,
@@ -33,7 +34,6 @@ from pybsp.decoding import (
     versioned,
     whole,
 )
-from pybsp.errors import UsageError
 
 from .placement import about
 

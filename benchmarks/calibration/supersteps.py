@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 
 import pybsp
 from pybsp import collectives
-from pybsp.chunk import COLUMNS
 from pybsp.errors import UsageError
-from pybsp.log import MEASURED, SECONDS, spans
+from pybsp.ground.chunk import COLUMNS
+from pybsp.ledger.log import MEASURED, SECONDS, spans
 
 from . import patterns
 from .patterns import WORD

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from pybsp._version import __version__
-from pybsp.chrome import FORMAT, VERSION
 from pybsp.errors import UsageError
-from pybsp.files import replacing
+from pybsp.ground.files import replacing
+from pybsp.ledger.chrome import FORMAT, VERSION
 
 from .samples import Point, Raw
 

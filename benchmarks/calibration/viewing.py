@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pybsp.errors import UsageError
-from pybsp.files import replacing, require_different
+from pybsp.ground.files import replacing, require_different
 
 from . import compare, export, machine_file, plots, report
 from .command import raw_path

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 
 from pybsp.errors import BSPError
-from pybsp.failures import quiet
+from pybsp.ground.failures import quiet
 
 from .harness import LaunchSpec, launch_on_ranks
 

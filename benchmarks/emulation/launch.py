@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 
-from pybsp import threads
 from pybsp.errors import LauncherError
+from pybsp.runs import threads
 
 from .hosts import LAUNCHER_ADDRESS, Hosts, address, missing
 from .link import Change, Link

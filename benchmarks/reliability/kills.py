@@ -30,7 +30,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ... import leftovers, process
+from ...processes import leftovers, process
 from .random_program import ENDING, MARKS, PROGRAM, STARTING, expected
 
 SOURCE = Path(__file__).parent / "random_program.py"

@@ -23,7 +23,7 @@ import numpy as np
 
 import pybsp
 from pybsp import collectives
-from pybsp.files import replacing
+from pybsp.ground.files import replacing
 
 MARKS = "PYBSP_KILLS_MARKS"
 STARTING, PROGRAM, ENDING = "starting", "in-the-program", "ending"

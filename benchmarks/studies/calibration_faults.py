@@ -34,7 +34,7 @@ from pybsp.benchmarks.calibration.estimates import Flag
 from pybsp.benchmarks.calibration.machine_file import read
 from pybsp.benchmarks.emulation.launch import find_mpiexec
 from pybsp.errors import LauncherError
-from pybsp.mpiexec import launcher
+from pybsp.processes.mpiexec import launcher
 
 from .frame import EmulatedNetwork, Study
 from .frame.ranks import environment

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from pybsp.ledger_file import read
+from pybsp.ledger.ledger_file import read
 
 from .frame import Study, run_program
 

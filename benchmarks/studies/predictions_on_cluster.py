@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from pybsp.ledger_file import read
+from pybsp.ledger.ledger_file import read
 
 from .frame import EmulatedNetwork, Study, run_program
 from .predictions import ALONE, BARS, ROOT, Figure, figures, named, show, verdict

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...bsp import BSP
-from ...cost import Cost, Machine
-from ...rides import Supersteps
+from ...machines.cost import Cost, Machine
+from ...rides.ride import Supersteps
 from .. import tree
 from ..bitonic_network import Masks, reach, schedule
 from ..plan import Plan, Step, joined

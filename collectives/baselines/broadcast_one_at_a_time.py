@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from ...bsp import BSP
-from ...cost import Cost, Machine
-from ...rides import Supersteps
+from ...machines.cost import Cost, Machine
+from ...rides.ride import Supersteps
 from ..broadcast import broadcast
 from ..broadcast import choose as choose_broadcast
 from ..plan import Plan, joined

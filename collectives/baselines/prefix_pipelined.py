@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...bsp import BSP
-from ...cost import Cost, Machine, Superstep
-from ...rides import Supersteps
+from ...machines.cost import Cost, Machine, Superstep
+from ...rides.ride import Supersteps
 from .. import prefix_trees, tree
 from ..plan import Plan, Step, joined
 from ..primitive import (

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...cost import Superstep
+from ...machines.cost import Superstep
 from .. import tree
 from ..bitonic_network import Integers, Masks, gathering, schedule
 

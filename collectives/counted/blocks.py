@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ...cost import Superstep
+from ...machines.cost import Superstep
 
 
 @lru_cache(maxsize=4096)

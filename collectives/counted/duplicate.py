@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...cost import Cost, Machine, Superstep
+from ...machines.cost import Cost, Machine, Superstep
 from .. import tree
 from ..duplicate_shares import Counts, count, fan_at, sent_at, slots, spreading, worked
 from .broadcast_items import counted as counted_spread

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ...cost import Superstep
+from ...machines.cost import Superstep
 from ..groups import Level
 
 

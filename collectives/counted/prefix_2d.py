@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...cost import Superstep
+from ...machines.cost import Superstep
 from ..matrix_rows import busiest, cuts_of, owned_by, row_operations, rows_of
 from ..primitive import Order
 from .prefix_trees import counted as counted_trees

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ...bsp import BSP
-from ...cost import Cost, Machine, Superstep
-from ...rides import Supersteps
+from ...machines.cost import Cost, Machine, Superstep
+from ...rides.ride import Supersteps
 from ..arguments import check_machine
 from ..plan import Plan, Step, joined
 from ..primitive import Call, own_argument, primitive, sources

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ...bsp import BSP
-from ...cost import Cost, Machine, Superstep
-from ...rides import Supersteps
+from ...machines.cost import Cost, Machine, Superstep
+from ...rides.ride import Supersteps
 from .. import dissemination
 from ..dissemination import Copy
 from ..plan import Numbers, Plan, Step, joined

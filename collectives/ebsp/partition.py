@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...bsp import BSP
-from ...cost import Machine
 from ...errors import UsageError
 from ...layouts import Block
-from ...machine import BSPMachine, EBSPMachine
+from ...machines.cost import Machine
+from ...machines.machine import BSPMachine, EBSPMachine
 from ..primitive import integer
 
 

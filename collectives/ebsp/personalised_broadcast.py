@@ -7,8 +7,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from ...bsp import BSP
-from ...cost import Cost, Machine
-from ...rides import Supersteps
+from ...machines.cost import Cost, Machine
+from ...rides.ride import Supersteps
 from ..one_superstep import priced, word_counts
 from ..plan import Plan
 from ..primitive import Call, primitive, processor

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ...bsp import BSP
-from ...cost import Cost, Machine, Superstep
 from ...errors import UsageError
-from ...rides import Supersteps
+from ...machines.cost import Cost, Machine, Superstep
+from ...rides.ride import Supersteps
 from ..arguments import check_machine
 from ..plan import Plan, Step, joined
 from ..primitive import Call, integer, primitive, sources

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...bsp import BSP
-from ...cost import Cost, Machine, Superstep
 from ...errors import UsageError
-from ...rides import Supersteps
+from ...machines.cost import Cost, Machine, Superstep
+from ...rides.ride import Supersteps
 from .. import dissemination
 from ..dissemination import Copy
 from ..plan import Numbers, Plan, Step, joined

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import settings
 from ..errors import UsageError
+from ..ground import settings
 from .due import Every, parse
 
 _runs: dict[Sequence[Path], int] = {}  # that this program has made with checkpoints in some folders

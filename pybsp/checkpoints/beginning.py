@@ -7,16 +7,16 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .. import settings
 from ..errors import UsageError
-from ..machine import BSPMachine
+from ..ground import settings
+from ..machines.machine import BSPMachine
 from .asked import CheckpointOptions
 from .folder import Folder, lock
 from .record import Recorder, RecordHeader, RecordingRouter
 from .saver import Saver
 
 if TYPE_CHECKING:
-    from ..superstep import SuperstepEngine
+    from ..supersteps.superstep import SuperstepEngine
     from ..transport.router import Router
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UsageError
-from ..participant import Saving
+from ..supersteps.participant import Saving
 from ..transport import SAVE
 from ..transport.virtual import VirtualTransport
 from . import snapshot
@@ -18,7 +18,7 @@ from .part import SavedPart
 from .saver import check_boundary, check_registered
 
 if TYPE_CHECKING:
-    from ..superstep import SuperstepEngine
+    from ..supersteps.superstep import SuperstepEngine
 
 
 @dataclass(frozen=True)

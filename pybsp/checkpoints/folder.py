@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import CheckpointError
-from ..files import replacing
+from ..ground.files import replacing
 from .part import SavedPart, Written, read, sync
 
 FORMAT, VERSION = "pybsp-checkpoint", 1

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.lib.format import descr_to_dtype, dtype_to_descr
 from numpy.typing import NDArray
 
-from ..dtypes import is_plain
 from ..errors import CheckpointError
+from ..ground.dtypes import is_plain
 from ..transport import Bytes
 from .strides import Strides, relaid
 

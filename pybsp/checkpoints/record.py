@@ -18,9 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from ..announcing import announce
 from ..errors import CheckpointError
-from ..machine import BSPMachine
+from ..ground.announcing import announce
+from ..machines.machine import BSPMachine
 from ..transport import FREE, KIND, SAVE, Arrival, Charge, Parcels, Section, Transport
 from ..transport.router import Router
 from .part import SavedPart, Written, copy, read

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Array
-from ..global_arrays import GlobalArray
+from ..arrays.array import Array
+from ..arrays.global_array import GlobalArray
 from ..layouts import Layout, of_saved, owned
 from .part import SavedPart
 from .plain import StateDecoder, Tree
 from .snapshot import Registered, described, listed
 
 if TYPE_CHECKING:
-    from ..superstep import SuperstepEngine
+    from ..supersteps.superstep import SuperstepEngine
 
 
 def laid_out_alike(things: Registered, part: SavedPart) -> bool:

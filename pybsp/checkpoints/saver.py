@@ -22,12 +22,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import settings
-from ..announcing import announce
-from ..chunk import clock
 from ..errors import CheckpointError, UsageError
-from ..participant import Saving
-from ..rides import refuse_under_way
+from ..ground import settings
+from ..ground.announcing import announce
+from ..ground.chunk import clock
+from ..rides.ride import refuse_under_way
+from ..supersteps.participant import Saving
 from ..transport import FLAG_MEET, SAVE
 from . import notice, relaid, snapshot
 from .due import FIRST_COST, Every
@@ -37,7 +37,7 @@ from .part import SavedPart, Written, copy, sync, write
 from .record import Recorder
 
 if TYPE_CHECKING:
-    from ..superstep import SuperstepEngine
+    from ..supersteps.superstep import SuperstepEngine
 
 CALLS = 1024  # of bsp.checkpoint, at most, from one meeting to the next
 LOOK = 1.0  # seconds, at most, until processor 0 looks whether there is a reason to meet

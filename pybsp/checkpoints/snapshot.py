@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays.array import Array
+from ..arrays.global_array import GlobalArray
 from ..errors import CheckpointError, UsageError
-from ..global_arrays import GlobalArray
 from ..layouts import as_saved
-from ..mail import has_pickles
-from ..part_totals import Stays
-from ..queues import Queue
+from ..messages.mail import has_pickles
+from ..parts.totals import Stays
+from ..supersteps.queues import Queue
 from ..transport import Bytes, Section
 from .part import SavedPart
 from .plain import StateDecoder, StateEncoder, Tree
 
 if TYPE_CHECKING:
-    from ..superstep import SuperstepEngine
+    from ..supersteps.superstep import SuperstepEngine
 
 Registered = Sequence[Array | Queue]
 

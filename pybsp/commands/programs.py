@@ -9,11 +9,11 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from .. import settings
-from ..argument_types import ProgramAction, count, some_text
-from ..configured import VARIABLES, Choice
 from ..errors import LauncherError
-from ..files import require_outputs
+from ..ground import settings
+from ..ground.argument_types import ProgramAction, count, some_text
+from ..ground.files import require_outputs
+from .configured import VARIABLES, Choice
 
 
 def add_count(parser: argparse.ArgumentParser, option: str, other: str, text: str, required: bool = False) -> None:
@@ -46,7 +46,7 @@ def environment_of(options: argparse.Namespace, choices: Mapping[str, Choice]) -
         raise LauncherError(f"program {options.program}: {why}")
     files = {key: choices[key] for key in ("machine", "ledger", "trace") if key in choices}
     if "machine" in files:
-        from ..machine import BSPMachine, LogPMachine
+        from ..machines.machine import BSPMachine, LogPMachine
 
         path = files["machine"].value
         # A LogP program needs no BSP machine.

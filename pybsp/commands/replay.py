@@ -6,10 +6,10 @@ import argparse
 import os
 from pathlib import Path
 
-from .. import simulation
-from ..argument_types import processor
 from ..checkpoints.record import RecordReader
 from ..errors import CheckpointError
+from ..ground.argument_types import processor
+from ..runs import simulation
 from .simulate import run_here
 
 

@@ -6,11 +6,12 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import logp_report, page, report
-from ..argument_types import some_text
 from ..errors import UsageError
-from ..files import require_outputs
-from ..machine import LogPMachine
+from ..ground.argument_types import some_text
+from ..ground.files import require_outputs
+from ..machines.machine import LogPMachine
+from . import logp_report, page
+from . import table as report
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

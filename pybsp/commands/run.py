@@ -14,18 +14,20 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import leftovers, settings, slurm, threads
-from ..argument_types import count, processor, some_text
-from ..attendance import Attendance
 from ..checkpoints import asked as checkpoints
 from ..checkpoints import restarts
 from ..checkpoints.notice import ENDED, NoticeFile, new_file
-from ..configured import TYPES, Choice, configured
 from ..errors import UsageError
-from ..mpiexec import default_count, whence_count
-from ..starting import explained, refuse_shadow, start
-from ..supervise import end_children, supervise
+from ..ground import settings
+from ..ground.argument_types import count, processor, some_text
+from ..processes import leftovers, slurm
+from ..processes.attendance import Attendance
+from ..processes.mpiexec import default_count, whence_count
+from ..processes.supervise import end_children, supervise
+from ..runs import threads
+from .configured import TYPES, Choice, configured
 from .programs import add_count, add_program, environment_of, expecting
+from .starting import explained, refuse_shadow, start
 
 INTERRUPTED = 130  # the exit status after Ctrl-C
 LAUNCHER_FAILED = 255  # MPICH's, where it fails itself

@@ -9,9 +9,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import settings, simulation
-from ..configured import configured
-from ..failures import outcome, shorten
+from ..ground import settings
+from ..ground.failures import outcome, shorten
+from ..runs import simulation
+from .configured import configured
 from .programs import add_count, add_program, environment_of, expecting
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..convert import whole as whole
 from ..errors import UsageError
+from ..ground.convert import whole as whole
 
 CAPACITIES = ("global", "window", "per-pair", None)  # how MPI ranks respect the capacity: see ranks.py
 MOST_STEPS = (1 << 63) - 1

@@ -19,9 +19,9 @@ import greenlet
 import numpy as np
 
 from ..errors import DeadlockError, ProcessorError, UnreceivedError, UsageError
-from ..failures import note_place
-from ..instead import hinting
-from ..machine import LogPMachine
+from ..ground.failures import note_place
+from ..ground.instead import hinting
+from ..machines.machine import LogPMachine
 from . import wording
 from .arguments import MOST_STEPS, destination, whole, whole_steps
 from .payload import arriving, read
@@ -76,7 +76,7 @@ class Simulation:
         )
 
     def _repr_html_(self) -> str:
-        from ..drawing import Axis, lanes
+        from ..ground.drawing import Axis, lanes
 
         time = max(self.time, 1)
         parts = [np.array(steps)[:, None] / time for steps in (self.busy, self.stalls, self.idle)]

@@ -31,8 +31,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..errors import UsageError
-from ..files import replacing
-from ..machine import LogPMachine
+from ..ground.files import replacing
+from ..machines.machine import LogPMachine
 from .columns import Columns
 from .engine import Engine, Simulation
 from .operations import (

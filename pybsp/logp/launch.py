@@ -1,7 +1,7 @@
 """`run`: a LogP program on MPI ranks, from its beginning to its end, good or bad.
 
-As in a BSP run, the processors agree at the beginning and at the end (pybsp/session.py). Between the two they do not
-meet, so one that fails tells the others by a message, which makes them leave what they wait in.
+As in a BSP run, the processors agree at the beginning and at the end (pybsp/runs/session.py). Between the two they do
+not meet, so one that fails tells the others by a message, which makes them leave what they wait in.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
-from .. import chrome, settings, simulation
-from ..announcing import announce
-from ..clocks import Clock
-from ..convert import check_program
 from ..errors import ProcessorError, UsageError
-from ..failures import Failure, failure_of, learned, processor_error, speaker
-from ..files import require_outputs
-from ..ledger_file import acknowledge
-from ..machine import LogPMachine
-from ..session import Session
+from ..ground import settings
+from ..ground.announcing import announce
+from ..ground.clocks import Clock
+from ..ground.convert import check_program
+from ..ground.failures import Failure, failure_of, learned, processor_error, speaker
+from ..ground.files import require_outputs
+from ..ground.versions import versions
+from ..ledger import chrome
+from ..ledger.ledger_file import acknowledge
+from ..machines.machine import LogPMachine
+from ..runs import simulation
+from ..runs.session import Session
+from ..runs.world import mark, report_failure, usable_mpi
 from ..transport import END, FAIL, KIND, LOGP, Arrival
-from ..versions import versions
-from ..world import mark, report_failure, usable_mpi
 from .arguments import CAPACITIES
 from .ranks import RankProcessor
 from .recording import TracedProcessor, clocks, gather

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mail import Inbox, Mail
+from ..messages.mail import Inbox, Mail
 from ..transport import MAIL
 from ..transport.memory import BufferPool
 

@@ -36,8 +36,8 @@ from typing import Any, NoReturn, Protocol, overload
 import numpy as np
 
 from ..errors import BSPError, DeadlockError, ProcessorError, UsageError
-from ..instead import hinting
-from ..machine import LogPMachine
+from ..ground.instead import hinting
+from ..machines.machine import LogPMachine
 from ..transport import DRAIN, MAIL, Parcel, Section
 from ..transport.medium import MPITransport
 from ..transport.waiting import SPIN

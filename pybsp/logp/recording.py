@@ -15,9 +15,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..clocks import ROUNDS, Clock, offset
 from ..compiled import stamps as compiled
-from ..machine import LogPMachine
+from ..ground.clocks import ROUNDS, Clock, offset
+from ..machines.machine import LogPMachine
 from ..transport import DRAIN, MAIL, Section
 from ..transport.medium import MPITransport
 from .operations import RECV, SEND

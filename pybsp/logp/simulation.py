@@ -7,10 +7,10 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .. import settings
-from ..convert import check_program, processors
 from ..errors import UsageError
-from ..machine import LogPMachine
+from ..ground import settings
+from ..ground.convert import check_program, processors
+from ..machines.machine import LogPMachine
 from .arguments import MOST_STEPS, whole
 from .engine import Engine, Simulation
 from .processor import Program

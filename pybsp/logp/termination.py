@@ -18,7 +18,7 @@ import pickle
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import BSPError, DeadlockError, UnreceivedError
-from ..failures import outcome
+from ..ground.failures import outcome
 from . import wording
 
 if TYPE_CHECKING:

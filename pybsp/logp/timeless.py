@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, NoReturn
 import greenlet
 
 from ..errors import DeadlockError, UnreceivedError, UsageError
-from ..instead import hinting
-from ..machine import LogPMachine
+from ..ground.instead import hinting
+from ..machines.machine import LogPMachine
 from .arguments import destination, whole_steps
 from .payload import arriving, copied, read
 from .processor import Message

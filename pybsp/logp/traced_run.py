@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..decoding import (
+from ..ground.decoding import (
     LARGEST,
     MisfitError,
     any_text,
@@ -23,7 +23,7 @@ from ..decoding import (
     untouched,
     whole,
 )
-from ..machine import LogPMachine
+from ..machines.machine import LogPMachine
 from .arguments import CAPACITIES
 from .operations import RECV, SEND
 from .timeline import Timeline, paired

@@ -1,6 +1,6 @@
 """What a message between MPI ranks looks like: small ones go with their head, in one MPI message.
 
-Payloads arrive as in BSP: what has no shorter record here takes that of `mail.py`.
+Payloads arrive as in BSP: what has no shorter record here takes that of `messages/mail.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..mail import Inbox, Mail, is_number
+from ..messages.mail import Inbox, Mail, is_number
 from ..transport import MAIL, Bytes, Section
 from ..transport.memory import ALIGN, BufferPool
 from ..transport.wire import CHUNK
@@ -37,7 +37,7 @@ _descriptions: dict[Any, bytes] = {}
 
 
 class Long:
-    """A payload that is too long for one MPI message: a record of `mail.py`, and its data."""
+    """A payload that is too long for one MPI message: a record of `messages/mail.py`, and its data."""
 
     __slots__ = ("data", "record")
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import UsageError
-from ..machine import LogPMachine
-from ..mail import PLAIN_NUMBERS, Mail
+from ..machines.machine import LogPMachine
+from ..messages.mail import PLAIN_NUMBERS, Mail
 from ..transport.memory import BufferPool
 from . import wording
 from .arguments import MOST_STEPS

@@ -11,8 +11,9 @@ from weakref import ref
 
 import numpy as np
 
-from .. import process, settings
-from ..announcing import announce
+from ..ground import settings
+from ..ground.announcing import announce
+from ..processes import process
 from .memory import BufferPool, Bytes, first_free, in_use
 from .populating import populate
 from .wire import BY_MESSAGE

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
 
-from .. import attendance, process, slurm
-from ..announcing import flush
 from ..errors import LauncherError
-from ..process import SIZES, launched
+from ..ground.announcing import flush
+from ..processes import attendance, process, slurm
+from ..processes.process import SIZES, launched
 from .pmi import short_requests
 
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest

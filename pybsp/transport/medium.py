@@ -23,10 +23,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from .. import process
-from ..announcing import announce
 from ..errors import AbortError, BSPError, ProcessorError, SyncError
-from ..failures import Failure
+from ..ground.announcing import announce
+from ..ground.failures import Failure
+from ..processes import process
 from . import FAIL, FREE, KIND, QUIET, SYNC, Arrival, Charge, Parcel, Parcels, wire
 from .crossing import Crossing
 from .delivery import Delivery

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..chunk import NO_COUNTS, Chunk, Counted, clock
 from ..compiled import core
+from ..ground.chunk import NO_COUNTS, Chunk, Counted, clock
 from . import Section
 from .lending import Lent, same_until
 from .memory import ALIGN, Bytes

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from .. import settings
 from ..errors import UsageError
+from ..ground import settings
 from . import placement, window
 from .delivery import Delivery
 from .flight import InFlight

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import settings
-from ..announcing import announce
+from ..ground import settings
+from ..ground.announcing import announce
 from .board import Board
 from .window import Window
 from .wire import NO_BOARD

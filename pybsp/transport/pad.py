@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..chunk import NO_COUNTS, Chunk, clock
-from ..short_records import FLOATS, Showable, read_records, write_record
+from ..ground.chunk import NO_COUNTS, Chunk, clock
+from ..ground.short_records import FLOATS, Showable, read_records, write_record
 
 if TYPE_CHECKING:
     from .pipe import Pipe

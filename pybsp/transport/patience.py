@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from ..announcing import announce
 from ..errors import SyncError
+from ..ground.announcing import announce
 from .revocation import SLACK
 
 NEVER = float("inf")

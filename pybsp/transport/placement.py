@@ -6,8 +6,8 @@ import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from .. import settings
 from ..errors import UsageError
+from ..ground import settings
 
 if TYPE_CHECKING:
     from mpi4py import MPI

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .. import slurm
+from ..processes import slurm
 
 FILE = "PMI_FD"  # the variable that has the number of the file by which an MPI library speaks with what started it
 # Bytes of a value, even: with its key and names, of 64, 21 and 42 bytes at most, a request is shorter than the 1024

@@ -28,7 +28,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import BSPError, ProcessorError
-from ..failures import Failure, failure_of, processor_error
+from ..ground.failures import Failure, failure_of, processor_error
 from .probes import Probes
 from .wire import FAILURE, LAST, NOTICE, PROBE
 

@@ -25,7 +25,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DeliveryError
-from ..process import MOST_PROCESSORS
+from ..processes.process import MOST_PROCESSORS
 from . import KIND, wire
 from .wire import EXCHANGE, FLAGS, LARGEST, LEAST, SPARSE_WORD
 

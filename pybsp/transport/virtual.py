@@ -19,8 +19,8 @@ from weakref import WeakSet
 import greenlet
 
 from ..errors import AbortError, BSPError, SyncError
-from ..failures import Failure, processor_error
-from ..machine import BSPMachine, EBSPMachine
+from ..ground.failures import Failure, processor_error
+from ..machines.machine import BSPMachine, EBSPMachine
 from . import FLAG_GETS, FLAG_PACKETS, FREE, JOINED, KIND, Arrival, Charge, Parcel, Parcels
 from .memory import BufferPool
 

@@ -26,8 +26,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .. import settings
 from ..errors import UsageError
+from ..ground import settings
 
 SPIN = 100e-6
 YIELD = 20e-3  # with more ranks than cores so much would be wasted:

@@ -18,8 +18,9 @@ import atexit
 import sys
 from typing import TYPE_CHECKING
 
-from .. import process, settings
 from ..errors import UsageError
+from ..ground import settings
+from ..processes import process
 from .arena import SharedPool, free_bytes
 from .populating import populate
 from .wire import AREA, CONTEXTS, board_bytes

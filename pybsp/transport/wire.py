@@ -346,7 +346,7 @@ source = itemgetter(0)  # of what has arrived
 #                   content      padded to words
 #
 # Or, where bit 56 of the first word is set: instead of these what marshal writes of a section's descriptors, which are
-# records of Python (mail.py) that say all, as of messages with tags and of short pickles.
+# records of Python (messages/mail.py) that say all, as of messages with tags and of short pickles.
 
 PACKED = 1
 PACKED_HEADER = 3 * WORD

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...errors import UsageError
-from ...machine import BSPMachine, EBSPMachine
+from ...machines.machine import BSPMachine, EBSPMachine
 from ..relation import Relation
 
 Ints = NDArray[np.int64]

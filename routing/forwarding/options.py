@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...convert import whole
 from ...errors import UsageError
-from ...machine import BSPMachine, EBSPMachine
+from ...ground.convert import whole
+from ...machines.machine import BSPMachine, EBSPMachine
 from ...transport.memory import ALIGN as CELL
 
 PACKET = 1024  # bytes

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...agreement import once
-from ...machine import BSPMachine, EBSPMachine
+from ...machines.machine import BSPMachine, EBSPMachine
+from ...messages.agreement import once
 from ...transport import FLAG_PACKETS, FREE, JOINED, Arrival, Charge, Parcels
 from ..relation import Relation
 from .intermediates import intermediates

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ...machine import LogPMachine
+from ...machines.machine import LogPMachine
 from .phases import Phases, wait_until
 
 

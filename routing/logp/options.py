@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...convert import whole
 from ...errors import UsageError
+from ...ground.convert import whole
 from ...logp.arguments import CAPACITIES, SCHEDULES
-from ...machine import BSPMachine, EBSPMachine, LogPMachine
+from ...machines.machine import BSPMachine, EBSPMachine, LogPMachine
 
 ALGORITHMS = ("sorted", "offline", "random")
 BETA_END = 1e100  # costs by larger ones may be beyond all floats

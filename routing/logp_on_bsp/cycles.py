@@ -10,10 +10,10 @@ import numpy as np
 
 from ...bsp import BSP
 from ...errors import BSPError, DeadlockError, UnreceivedError, UsageError
-from ...failures import note_place
+from ...ground.failures import note_place
 from ...logp import wording
 from ...logp.payload import arriving
-from ...machine import LogPMachine
+from ...machines.machine import LogPMachine
 from .control import Control, State, SubtreeReport, Verdict
 from .execution import Part
 from .processor import CycleProcessor

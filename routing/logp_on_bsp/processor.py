@@ -10,12 +10,12 @@ import greenlet
 import numpy as np
 
 from ...errors import UsageError
-from ...instead import hinting
+from ...ground.instead import hinting
 from ...logp.arguments import destination, whole_steps
 from ...logp.payload import read, sendable
 from ...logp.processor import Message
 from ...logp.task import ProgramTask
-from ...machine import LogPMachine
+from ...machines.machine import LogPMachine
 
 
 class DeliveredMessage(NamedTuple):

@@ -9,12 +9,12 @@ from typing import Any, Protocol, cast
 
 from ...bsp import BSP
 from ...collectives.broadcast import broadcast
-from ...convert import check_program
 from ...errors import UsageError
+from ...ground.convert import check_program
 from ...logp.engine import Simulation
 from ...logp.processor import Program
 from ...logp.simulation import machine_in_force
-from ...machine import BSPMachine, LogPMachine
+from ...machines.machine import BSPMachine, LogPMachine
 from . import stalling
 from .control import height
 from .cycles import Cycles

@@ -25,9 +25,9 @@ from ...bsp import BSP
 from ...collectives.allreduce import allreduce
 from ...collectives.bitonic_sort import bitonic_sort
 from ...collectives.prefix import prefix
-from ...cost import Cost, Machine, Superstep
 from ...logp.payload import copied
-from ...machine import LogPMachine
+from ...machines.cost import Cost, Machine, Superstep
+from ...machines.machine import LogPMachine
 from .control import height
 from .cycles import Cycles, length
 from .processor import CycleProcessor

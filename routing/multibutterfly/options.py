@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ...convert import whole
 from ...errors import UsageError
-from ...machine import BSPMachine, EBSPMachine
+from ...ground.convert import whole
+from ...machines.machine import BSPMachine, EBSPMachine
 from ...transport.memory import ALIGN as CELL
 from ..forwarding.options import LARGEST
 from .parameters import Parameters

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...outgoing import words_of
+from ...messages.outgoing import words_of
 from ...transport import JOINED, MAIL, Charge, Parcel, Section, Transport
 from ..forwarding.packets import GOAL, Packets
 from .network import Multibutterfly

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...errors import RoutingError
-from ...process import MOST_PROCESSORS
+from ...processes.process import MOST_PROCESSORS
 
 
 def fit(name: str, p: int, rule: str, size: Callable[[int], int], first: int = 0) -> int:

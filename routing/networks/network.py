@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...convert import whole
 from ...errors import RoutingError, UsageError
+from ...ground.convert import whole
 from ..relation import Relation
 from ..seeds import Seed, generator
 from .graph import Graph

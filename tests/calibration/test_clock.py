@@ -11,7 +11,7 @@ import pytest
 from pybsp import LogPMachine
 from pybsp.benchmarks.calibration.clock import answer, ask
 from pybsp.benchmarks.calibration.layers import LogPLayer
-from pybsp.clocks import SHORTEST, Clock, offset
+from pybsp.ground.clocks import SHORTEST, Clock, offset
 from pybsp.logp import Processor, simulate
 
 from ..launching import mpiexec, python, run

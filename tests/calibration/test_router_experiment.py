@@ -11,7 +11,7 @@ import pytest
 
 import pybsp
 from pybsp.benchmarks.studies.router_experiment import MEASURED, Asked, experiment, line, model, relation
-from pybsp.mpiexec import launcher
+from pybsp.processes.mpiexec import launcher
 from tests.launching import run
 
 

@@ -21,8 +21,8 @@ from pybsp.collectives.ebsp.mesh_broadcast import mesh_broadcast
 from pybsp.collectives.ebsp.personalised_broadcast import personalised_broadcast
 from pybsp.collectives.ebsp.tree_broadcast import sizes, tree_broadcast, trimmed
 from pybsp.collectives.plan import Plan, Step
-from pybsp.cost import Machine
-from pybsp.rides import Stream
+from pybsp.machines.cost import Machine
+from pybsp.rides.ride import Stream
 
 from ..costs import assert_ledger_is, machine
 

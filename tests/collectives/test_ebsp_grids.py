@@ -14,7 +14,7 @@ from pybsp.collectives.ebsp.matrix_multiplication import matrix_multiplication, 
 from pybsp.collectives.ebsp.partition import Grid, begins, blocked, factorizations, sliced
 from pybsp.collectives.ebsp.stencil import stencil, stencil_grid
 from pybsp.collectives.plan import Step
-from pybsp.rides import Stream
+from pybsp.rides.ride import Stream
 
 from ..costs import assert_ledger_is, machine
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pybsp import BSP, BSPMachine, UsageError, collectives, simulate
 from pybsp.collectives import baselines, broadcast, ebsp
 from pybsp.collectives.plan import Plan, Step, joined, to_all
-from pybsp.cost import Superstep
+from pybsp.machines.cost import Superstep
 
 MESSAGES = st.lists(
     st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=40

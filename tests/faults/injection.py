@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pybsp
 
 ROOT = str(Path(pybsp.__file__).resolve().parent.parent) + "/"  # of pybsp, and of the folders that it links to
-RUN = "pybsp/session.py"  # where runs begin
+RUN = "pybsp/runs/session.py"  # where runs begin
 BEFORE = 4  # of its lines are before their `try`, which is one: an exception there is one before the run
 OURS = ("pybsp/", "collectives/", "routing/")
 

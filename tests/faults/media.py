@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from pybsp.mpiexec import launcher
+from pybsp.processes.mpiexec import launcher
 
 TESTS = Path(__file__).resolve().parent.parent
 
@@ -59,7 +59,9 @@ class Library(NamedTuple):
         """What starts p ranks of this Python."""
         if self.python == sys.executable:
             return [*launcher(p), self.python]
-        asked = "import sys; from pybsp.mpiexec import launcher; print(*launcher(int(sys.argv[1])), sep='\\n')"
+        asked = (
+            "import sys; from pybsp.processes.mpiexec import launcher; print(*launcher(int(sys.argv[1])), sep='\\n')"
+        )
         done = subprocess.run([self.python, "-c", asked, str(p)], capture_output=True, text=True, check=True)
         return [*done.stdout.splitlines(), self.python]
 

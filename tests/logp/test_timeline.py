@@ -185,7 +185,7 @@ def test_wrong_arguments_are_named() -> None:
 
 
 def test_clocks_that_run_apart_have_one_axis() -> None:
-    from pybsp.clocks import Clock
+    from pybsp.ground.clocks import Clock
 
     # Host b is 2 s ahead when the run begins, and 2.001 s when it ends 10 s later.
     clocks = Clocks(100.0, 110.0, {"b": Clock(2.0, 4e-4)}, {"b": Clock(2.001, 6e-4)})

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from pybsp.mpiexec import launcher
+from pybsp.processes.mpiexec import launcher
 
 from .reaching import Map
 from .statements import ROOT, Mutant

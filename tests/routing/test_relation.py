@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pybsp
-from pybsp.cost import Superstep
 from pybsp.errors import UsageError
+from pybsp.machines.cost import Superstep
 from pybsp.routing import Relation, relations
 
 from ..tiers import some

@@ -220,7 +220,7 @@ def test_work_of_a_kind_goes_by_the_machines_rate_of_it(spmd: Spmd) -> None:
 
 
 def test_charged_is_what_the_work_of_one_processor_takes(spmd: Spmd, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pybsp.log, "_GATHERED", 2 * spmd.p)  # rows of a round: 2 on each
+    monkeypatch.setattr(pybsp.ledger.log, "_GATHERED", 2 * spmd.p)  # rows of a round: 2 on each
     machine = pybsp.BSPMachine(p=spmd.p, g=1e-9, l=1e-6, r=1e6, rates=(("sort", 1e7), ("dot", 1e5)))
     works = [(0, "dot"), (3000, ""), (20000, "sort"), (100, "dot"), (700, "unknown"), (2500, "")]
 

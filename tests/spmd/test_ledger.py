@@ -16,8 +16,8 @@ import pytest
 
 import pybsp
 from pybsp import collectives
-from pybsp.combining import exchange_ledger
-from pybsp.log import MEASURED, SECONDS, shares
+from pybsp.ledger.combining import exchange_ledger
+from pybsp.ledger.log import MEASURED, SECONDS, shares
 from pybsp.ways import named
 from tests.conftest import Spmd
 
@@ -115,7 +115,7 @@ def test_computing_is_by_the_clock_of_all_in_every_round_of_a_ledger(
     spmd: Spmd, everybody: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last processor computes; what the others note of it is all in the rows of the same superstep."""
-    monkeypatch.setattr(pybsp.log, "_GATHERED", 4 * spmd.p)  # rows of a round: 4 on each
+    monkeypatch.setattr(pybsp.ledger.log, "_GATHERED", 4 * spmd.p)  # rows of a round: 4 on each
 
     def main(bsp: pybsp.BSP) -> Any:
         lefts, enterings = [], []

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp import collectives, watch
+from pybsp import collectives
+from pybsp.runs import watch
 from tests.conftest import Spmd
 
 from .programs import caught

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import pybsp
+from pybsp.arrays.pattern import Pattern
 from pybsp.layouts import Cyclic
-from pybsp.patterns import Pattern
 from tests.conftest import Spmd
 
 from .programs import caught, plain

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp.superstep import SuperstepEngine
+from pybsp.supersteps.superstep import SuperstepEngine
 from tests.conftest import Spmd
 
 from .programs import caught, plain

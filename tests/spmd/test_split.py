@@ -14,7 +14,7 @@ import pytest
 
 import pybsp
 from pybsp import collectives
-from pybsp.ledger_file import append_run, read
+from pybsp.ledger.ledger_file import append_run, read
 from tests.conftest import Spmd
 
 from .programs import caught

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from pybsp.account import Account
 from pybsp.bsp import BSP
-from pybsp.superstep import SuperstepEngine
+from pybsp.ledger.account import Account
+from pybsp.supersteps.superstep import SuperstepEngine
 from pybsp.transport import SYNC
 from pybsp.transport.router import Direct
 

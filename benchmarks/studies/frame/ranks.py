@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pybsp import threads
-from pybsp.mpiexec import launcher
+from pybsp.processes.mpiexec import launcher
+from pybsp.runs import threads
 
 EMULATORS = ("script", "pybsp")
 

@@ -18,7 +18,7 @@ from rich.progress import track
 
 import pybsp
 from pybsp.errors import UsageError
-from pybsp.files import replacing, require_outputs
+from pybsp.ground.files import replacing, require_outputs
 
 from .ranks import EMULATORS, EmulatedNetwork
 from .tables import table

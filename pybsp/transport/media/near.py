@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from ...chunk import NO_COUNTS, Chunk
+from ...ground.chunk import NO_COUNTS, Chunk
 from .. import FREE, KIND, MAIL, QUIET, Arrival, Charge, Parcels, Section, new_tuple, wire
 from ..board import Board
 from ..delivery import NOT_JOINED

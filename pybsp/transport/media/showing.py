@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from ...chunk import NO_COUNTS, Chunk
-from ...short_records import Showable
+from ...ground.chunk import NO_COUNTS, Chunk
+from ...ground.short_records import Showable
 from .. import Arrival, Parcels
 from ..medium import MPITransport
 from ..pad import Pad

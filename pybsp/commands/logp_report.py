@@ -1,0 +1,210 @@
+"""LogP runs of a trace file: measured beside predicted, as a table, and as a page of HTML."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from ..errors import UsageError
+from ..ground.console import TableConsole
+from ..ground.decoding import decode, each, fields, harmless, one_of, read_json, untouched, versioned
+from ..ground.drawing import Axis, lanes, table
+from ..ledger.chrome import FORMAT, VERSION
+from ..ledger.pictures import note, safe
+from ..logp.replay import predict
+from ..logp.timeline import PARTS, Timeline
+from ..logp.traced_run import TracedRun, run_of
+from ..machines.machine import LogPMachine
+
+ROWS = 64  # processors of a table, and lanes of a picture
+BINS = 240
+RUNS = 8  # of a file, on a page
+
+_FILE = fields({"format": one_of(FORMAT), "version": one_of(VERSION), "logp": each(run_of)}, others=untouched)
+
+
+def is_trace(path: str) -> bool:
+    """Whether a file begins as traces do; all else is taken for a ledger, a pipe too, of which nothing is read here."""
+    try:
+        if not Path(path).is_file():
+            return False
+        with Path(path).open("rb") as file:
+            return FORMAT.encode() in file.read(100)
+    except OSError:
+        return False
+
+
+def read(path: str, machine: LogPMachine | None = None) -> list[TracedRun]:
+    """The LogP runs of a trace file, with what the model predicts of them.
+
+    Args:
+        path: of the file.
+        machine: to predict by; None: that of each run, if it was measured.
+
+    Raises:
+        UsageError: it cannot be read, is none, or has no LogP run; the text says what was expected where.
+    """
+    origin, way_out = f"trace file {path}", "write one with `pybsp run --trace FILE`"
+    content = versioned(read_json(path, "trace file"), origin, FORMAT, VERSION, way_out)
+    found: list[TracedRun] = decode(content, origin, _FILE)["logp"]
+    if not found:
+        raise UsageError(f"{origin}: it has no LogP run; of BSP runs `pybsp report` shows the ledger (--ledger)")
+    for number, run in enumerate(found):
+        by = machine or (run.timeline.machine if run.timeline.machine.calibrated else None)
+        if by is not None:
+            by = dataclasses.replace(by, p=run.timeline.p)
+            try:
+                found[number] = dataclasses.replace(run, predicted=predict(run.timeline, by))
+            except UsageError as error:
+                raise UsageError(f"{origin}: logp[{number}]: {error}") from error
+    return found
+
+
+def report(path: str, machine: LogPMachine | None) -> int:
+    """Print the tables of all LogP runs of a trace file; the exit status."""
+    console = TableConsole(240)
+    for number, run in enumerate(read(path, machine), 1):
+        for line in (title(number, run), headline(run)):
+            console.print(Text(line), highlight=False, soft_wrap=True)
+        shown = Table()
+        head, rows = cells(run)
+        for name in head:
+            shown.add_column(Text(name), justify="right")
+        for row in rows[:-1]:
+            shown.add_row(*row)
+        shown.add_section()
+        shown.add_row(*rows[-1])
+        console.print(shown)
+        for line in notes(run):
+            console.print(Text(line), highlight=False, soft_wrap=True)
+    return 0
+
+
+def page_parts(path: str, machine: LogPMachine | None) -> Iterator[str]:
+    """What a page has of the LogP runs of a trace file."""
+    runs = read(path, machine)
+    for number, run in enumerate(runs[:RUNS], 1):
+        yield f"<h2>{safe(title(number, run), 2000)}</h2>"
+        yield f'<p class="headline">{safe(headline(run), 2000)}</p>'
+        yield from map(note, notes(run))
+        yield from pictures(run)
+        yield "<h3>Time by processor</h3>"
+        yield table(*cells(run), last=True)
+    if len(runs) > RUNS:
+        yield note(f"These are the first {RUNS} of {len(runs)} runs; `pybsp report` prints all.")
+
+
+def title(number: int, run: TracedRun) -> str:
+    """A run in a line: where, when, by which machine, with which versions."""
+    timeline, machine = run.timeline, run.timeline.machine
+    by = machine if run.predicted is None else run.predicted.machine
+    kind = "virtual processors" if run.virtual else f"MPI ranks on {', '.join(sorted(set(run.hosts)))}"
+    figures = ", ".join(f"{name} = {getattr(by, name) * by.step:.3g} s" for name in ("L", "o", "G"))
+    if by.G_word is not None:
+        figures += f", G_word = {by.G_word:.3g} s"
+    if run.predicted is None and not run.virtual:
+        figures = "no machine file"
+    pace = ", with pace" if timeline.paced and not run.virtual else ""
+    return harmless(
+        f"run {number}: p = {timeline.p} {kind}, {run.date}, capacity {run.capacity} ({machine.capacity}){pace}; "
+        f"{figures}; {', '.join(f'{k} {v}' for k, v in run.versions.items())}"
+    )
+
+
+def headline(run: TracedRun) -> str:
+    """What a run comes to, in a line: how long it took, and how well that was predicted."""
+    timeline, predicted = run.timeline, run.predicted
+    count = f"{timeline.sent.sum()} messages of {timeline.words_sent.sum()} words"
+    seconds = timeline.seconds
+    if predicted is None:
+        return f"{'simulated' if run.virtual else 'measured'} {seconds:.4g} s; {count}"
+    error = f"measured/predicted {_ratio(seconds, predicted.seconds)}"
+    if predicted.seconds > 0:
+        error += f" (error {abs(seconds / predicted.seconds - 1):.1%})"
+    return f"{error}: measured {seconds:.4g} s, predicted {predicted.seconds:.4g} s; {count}"
+
+
+def notes(run: TracedRun) -> Iterator[str]:
+    """What is to be said below a run's table."""
+    timeline, predicted = run.timeline, run.predicted
+    if timeline.left_out:
+        yield (
+            f"{timeline.left_out} more messages are not in it: this is the run's beginning, until a processor had as "
+            "many as are kept."
+        )
+    if timeline.uncertain:
+        yield (
+            f"Clocks of hosts are compared by messages: times of two hosts may be off by {timeline.uncertain:.2g} s, "
+            "half of the round trips, at most."
+        )
+    if run.virtual:
+        yield "Times are virtual. What was computed is the least that explains when messages were sent and acquired."
+    elif predicted is None:
+        yield "There is no machine to predict by: --machine FILE takes one that `pybsp calibrate` wrote."
+    else:
+        yield (
+            "Predicted: the same operations on the simulated machine, in each processor's order, with what it computed "
+            "between them as measured. Cells are measured / predicted."
+        )
+
+
+def cells(run: TracedRun) -> tuple[list[str], list[list[str]]]:
+    """Head and rows of the table: a row for each processor, or group of them, and one of all."""
+    timeline, predicted = run.timeline, run.predicted
+    both = [timeline] if predicted is None else [timeline, predicted]
+    spent = [one.spent() for one in both]
+    ends = [1e-9 * one.finished for one in both]
+    head = ["processor", "sent", "acquired", "words sent", *(f"{part} [s]" for part in PARTS), "end [s]"]
+    if predicted is not None:
+        head.append("measured/predicted")
+    group = -(-timeline.p // ROWS)
+    counts = timeline.sent, timeline.acquired, timeline.words_sent
+
+    def row(name: str, own: slice, times: list[float]) -> list[str]:
+        found = [name, *(str(int(count[own].sum())) for count in counts)]
+        found += [_beside([float(one[part][own].sum()) for one in spent]) for part in PARTS]
+        found.append(_beside(times))
+        return found if predicted is None else [*found, _ratio(*times)]
+
+    rows = []
+    for low in range(0, timeline.p, group):
+        own = slice(low, min(low + group, timeline.p))
+        name = str(low) if group == 1 else f"{low} to {own.stop - 1}"
+        rows.append(row(name, own, [float(each[own].max()) for each in ends]))
+    rows.append(row("all", slice(None), [float(each.max()) for each in ends]))
+    return head, rows
+
+
+def _beside(values: Sequence[float]) -> str:
+    return " / ".join(f"{value:.4g}" for value in values)
+
+
+def _ratio(measured: float, predicted: float) -> str:
+    return f"{measured / predicted:.3g}" if predicted > 0 else "-"
+
+
+def pictures(run: TracedRun) -> Iterator[str]:
+    """What each processor does as time goes by: as measured, and below it, on the same axis, as predicted."""
+    both = [("simulated" if run.virtual else "measured", run.timeline)]
+    both += [] if run.predicted is None else [("predicted", run.predicted)]
+    longest = max(float(timeline.finished.max(initial=0)) for _, timeline in both) or 1.0
+    along = Axis(0.0, longest * 1e-9, "seconds")
+    for name, timeline in both:
+        yield f"<h3>Timeline by processor, {name}</h3>"
+        yield _lanes(timeline, longest, along)
+
+
+def _lanes(timeline: Timeline, nanoseconds: float, along: Axis) -> str:
+    group = -(-timeline.p // ROWS)
+    together = "processor" if group == 1 else f"processor (lanes of {group})"
+    shares = timeline.shares(BINS, nanoseconds)
+    firsts = np.arange(0, timeline.p, group)
+    sizes = np.add.reduceat(np.ones((timeline.p, 1)), firsts)
+    found: list[Any] = [np.add.reduceat(shares[part], firsts) / sizes for part in PARTS]
+    return lanes(found, list(PARTS), along, together, timeline.p)

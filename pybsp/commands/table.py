@@ -1,0 +1,220 @@
+"""A ledger as a table: supersteps by label, what they cost, and how well the exchange was predicted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+from ..ground.console import TableConsole
+from ..ground.decoding import harmless
+from ..ledger.ledger import CIRCUMSTANCES
+from ..ledger.ledger_file import read
+from ..ledger.pictures import bars_of, columns, headline
+from ..ledger.records import Supersteps
+
+# What a title shows of a machine, as far as it has it.
+UNITS = {"g": "s/word", "l": "s", "g1": "s/word", "g2": "s/word", "s": "s", "r": "flop/s", "o_msg": "s", "o_item": "s"}
+# What a narrow table leaves out first comes first.
+LEAST_TELLING = (
+    *("+- p95 [s]", "+- median [s]", "by w/r [s]", "w [flop]", "items", "M [words]", "messages", "waiting [s]"),
+    *("predicted [s]", "imbalance", "h [words]", "predicted/measured", "computing [s]", "exchange [s]"),
+)
+_WIDTH = 240  # of lines where nothing bounds it
+_LABEL = 24  # of a label's in a narrow table
+
+NO_RUN = "No BSP run is in it."
+
+
+def report(path: str, every: bool, wide: bool = False) -> int:
+    """Print the tables of all runs in a ledger file: all columns, or those for which a terminal has room."""
+    console = TableConsole(_WIDTH, heeds=not wide)
+    if wide:
+        console.width = _WIDTH
+    runs = read(path)["runs"]
+    if not runs:
+        console.print(Text(NO_RUN), highlight=False)
+    for number, run in enumerate(runs, 1):
+        predicting(run)
+        console.print(Text(harmless(title(number, run))), highlight=False, soft_wrap=True)
+        console.print(
+            Text(headline(run["supersteps"].total, run["machine"], run["virtual"])), highlight=False, soft_wrap=True
+        )
+        for part in _tables(
+            run["supersteps"], run["machine"], every, 0 if wide or not console.bounded else console.width
+        ):
+            console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
+        for note in notes(run):
+            console.print(Text(note), highlight=False, soft_wrap=True)
+    return 0
+
+
+def predicting(run: dict[str, Any]) -> None:
+    """Let the machine of a run be the one that its ledger predicts exchanges by."""
+    if not run["virtual"] and run["machine"].get("exchange"):
+        run["machine"].update(run["machine"]["exchange"])
+
+
+def placed(run: dict[str, Any]) -> Iterator[str]:
+    """How the ranks of a run were placed, host by host: cores, threads and load, as far as the file has them."""
+    for host in dict.fromkeys(run["hosts"]):
+        ranks = [pid for pid, other in enumerate(run["hosts"]) if other == host]
+        cores, threads, load = (run.get(name, [0])[ranks[0] if name in run else 0] for name in CIRCUMSTANCES)
+        if not cores:
+            continue
+        line = (
+            f"{harmless(host)}: {counted(len(ranks), 'rank')} on {counted(cores, 'core')}, "
+            f"{counted(threads, 'thread')} a rank, load average {load:.3g} before"
+        )
+        if len(ranks) > cores:
+            line += "; more ranks than cores: they wait for their turns, which the exchange contains"
+        elif len(ranks) * threads > cores and len(ranks) > 1:
+            line += "; more threads than cores: they wait for their turns"
+        yield line
+
+
+def rode(run: dict[str, Any]) -> Iterator[str]:
+    """What collectives sent that rode in the supersteps of a run, by their names; nothing where none did."""
+    words: Counter[str] = Counter()
+    supersteps: Counter[str] = Counter()
+    for of_superstep in run.get("riding", {}).values():
+        words.update(of_superstep)
+        supersteps.update(of_superstep.keys())
+    if words:
+        shares = (
+            f"{harmless(name)} {counted(words[name], 'word')} in {counted(supersteps[name], 'superstep')}"
+            for name in sorted(words)
+        )
+        yield f"Riding in the supersteps above, from all processors: {', '.join(shares)}."
+
+
+def counted(number: int, noun: str) -> str:
+    """So many of them: "1 rank", "2 ranks"."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def notes(run: dict[str, Any]) -> Iterator[str]:
+    """Remarks below a run's table."""
+    yield from placed(run)
+    if run.get("kinds"):
+        yield f"work by kind: {'; '.join(_of_kinds(run))}"
+    parts = run["supersteps"].total.parts
+    if parts is not None:
+        by = f", predicted {parts.exchange_predicted:.4g} s" if run["machine"]["calibrated"] else ""
+        column = "by w/r" if run["machine"]["calibrated"] else "w"
+        more = f'; charged in them: {parts.work:.4g} flop, which "{column}" has not' if parts.work else ""
+        yield (
+            f"parts of the machine: {counted(parts.supersteps, 'superstep')} of their own in "
+            f"{counted(len(run['supersteps'].parts), 'superstep')} of the whole, which contain them: computing "
+            f"{parts.seconds:.4g} s, exchange {parts.exchange:.4g} s{by}; h = {parts.h} words, M = {parts.M}{more}"
+        )
+    if indices := run.get("index_bytes"):
+        yield (
+            f"Indices of patterns, which count no words: {sum(indices.values()):,} bytes, in "
+            f"{counted(len(indices), 'superstep')}."
+        )
+    yield from rode(run)
+    if bars_of(run["machine"]):
+        yield (
+            "+- is the median and the 95th percentile of the errors of the machine file's predictions of supersteps "
+            "that nothing was fitted from."
+        )
+    if saved := run.get("checkpoints"):
+        size, seconds = sum(one["bytes"] for one in saved) / 1e6, [one["seconds"] for one in saved]
+        yield (
+            f"{counted(len(saved), 'checkpoint')} of {size:.3g} MB in all, for which the program waited "
+            f"{sum(seconds):.3g} s, {max(seconds):.3g} s at most; no superstep's time has that."
+        )
+    if run["virtual"]:
+        yield "Times are virtual: what is measured is what the machine's parameters say."
+
+
+def _of_kinds(run: dict[str, Any]) -> Iterator[str]:
+    """Flop of each kind of work, and the seconds that they take by the machine's rate."""
+    sums: dict[str, float] = {}
+    for kinds in run["kinds"].values():
+        for kind, flops in kinds.items():
+            sums[kind] = sums.get(kind, 0.0) + flops
+    machine = run["machine"]
+    for kind, flops in sums.items():
+        rate = machine.get("rates", {}).get(kind, machine.get("r"))
+        seconds = f", {flops / rate:.4g} s by w/r" if rate and machine["calibrated"] else ""
+        yield f"{harmless(kind)} {flops:.4g} flop{seconds}"
+
+
+def title(number: int, run: dict[str, Any]) -> str:
+    """A run in a line: where, when, by which machine, with which versions."""
+    machine, hosts = run["machine"], sorted(set(run["hosts"]))
+    kind = "virtual processors" if run["virtual"] else "MPI ranks"
+    figures = ", ".join(f"{name} = {machine[name]:.3g} {unit}" for name, unit in UNITS.items() if name in machine)
+    if not machine["calibrated"] and not run["virtual"]:
+        figures = "no machine file"
+    return (
+        f"run {number}: p = {run['p']} {kind} on {', '.join(hosts)}, {run['date']}, router {run['router']}; "
+        f"{figures}; {', '.join(f'{k} {v}' for k, v in run['versions'].items())}"
+    )
+
+
+def _tables(records: Supersteps, machine: dict[str, Any], every: bool, width: int) -> Iterator[Table | Text]:
+    """The table, and what it leaves out to fit into so many columns of text; 0: into any."""
+    total = records.total
+    shown = columns(total, machine["calibrated"], bars_of(machine))
+    of_shown: dict[str, list[str]] = {name: [] for name in shown}
+    numbers, labels = [], []
+    for n, record in enumerate(records if every else records.totals()):
+        numbers.append(str(n if every else record.supersteps))
+        labels.append(harmless(record.label) or "-")
+        for name, column in shown.items():
+            of_shown[name].append(column(record))
+    for name, column in shown.items():
+        of_shown[name].append(column(total))
+    numbers.append(str(total.supersteps))
+    cells = {"superstep" if every else "supersteps": numbers, "label": [*labels, "total"], **of_shown}
+    needed = sum(_widths(cells, False).values()) + 1
+    if not width or needed <= width:
+        yield _table(cells, False)
+        return
+    widths, out = _widths(cells, True), []
+    for name in LEAST_TELLING:
+        if name in cells and sum(widths[one] for one in cells) + 1 > width:
+            out.append(name)
+            del cells[name]
+    yield _table(cells, True)
+    if out:
+        yield Text(
+            f"Left out of {width} columns: {', '.join(out)}; `pybsp report --wide`, or COLUMNS={needed}, has all."
+        )
+
+
+def _head(name: str, narrow: bool) -> str:
+    """What stands above a column, in two lines where the table is narrow."""
+    return name.replace(" [", "\n[").replace("/m", "/\nm") if narrow else name
+
+
+def _widths(cells: Mapping[str, Sequence[str]], narrow: bool) -> dict[str, int]:
+    """Of each column, with a line and blanks around it."""
+    found = {
+        name: 3 + max(map(cell_len, (*_head(name, narrow).split("\n"), *column))) for name, column in cells.items()
+    }
+    return {**found, "label": min(found["label"], _LABEL + 3)} if narrow else found
+
+
+def _table(cells: Mapping[str, Sequence[str]], narrow: bool) -> Table:
+    table = Table()
+    for name in cells:  # as text: a unit in brackets is no markup
+        label = name == "label"
+        table.add_column(
+            Text(_head(name, narrow)),
+            justify="left" if label else "right",
+            max_width=_LABEL if label and narrow else None,
+        )
+    *rows, last = zip(*cells.values(), strict=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    table.add_section()
+    table.add_row(*map(Text, last))
+    return table

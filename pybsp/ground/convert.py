@@ -1,0 +1,128 @@
+"""Arguments, checked: values as arrays of a dtype, by the casting that queues and puts allow; numbers; programs."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UsageError
+from ..processes.process import MOST_PROCESSORS
+
+
+def as_array(values: Any, dtype: np.dtype[Any], operation: str) -> NDArray[Any]:
+    """The values as an array of the dtype; arrays cast by `same_kind`, Python integers to any number that holds them.
+
+    Raises:
+        UsageError: the values do not cast, or are masked.
+    """
+    if isinstance(values, np.ndarray) and type(values) is not np.ndarray:
+        no_mask(operation, "values", values)
+    try:
+        if isinstance(values, (np.ndarray, np.generic)):
+            array = np.asarray(values)
+            return array if array.dtype == dtype else array.astype(dtype, casting="same_kind")
+        if type(values) is int and dtype.kind in "iufc":
+            return np.asarray(values, dtype)
+        array = np.asarray(values) if dtype.names is None else np.asarray(values, dtype)
+        if array.dtype == dtype:
+            return array
+        if array.size == 0 or (array.dtype.kind in "iu" and dtype.kind in "iufc"):
+            return np.asarray(values, dtype)
+        if array.dtype == object and dtype.kind in "fc" and all(type(one) in (int, float) for one in array.flat):
+            return np.asarray(values, dtype)  # ints of more than 64 bits
+        return array.astype(dtype, casting="same_kind")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{operation}: argument values: expected {dtype} or what casts to it (same_kind), got {what(values)} "
+            f"({error}); convert with .astype, or use that dtype from the start"
+        ) from None
+
+
+def no_mask(operation: str, argument: str, value: Any) -> None:
+    """Refuse a masked array, whose mask would be lost.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        raise UsageError(
+            f"{operation}: argument {argument}: expected an array without a mask, got a masked one; use .compressed() "
+            "to leave out what is masked, or .filled()"
+        )
+
+
+def whole(value: Any) -> int | None:
+    """A Python int of any type of whole numbers, numpy's included; None of all else. True is no number."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def processors(operation: str, given: Any) -> int:
+    """The argument p: how many processors there are to be.
+
+    Raises:
+        UsageError: it is no number of them.
+    """
+    number = whole(given)
+    if number is None or not 1 <= number <= MOST_PROCESSORS:
+        raise UsageError(
+            f"{operation}: argument p: expected a whole number from 1 to {MOST_PROCESSORS}, got {given!r:.40}"
+        )
+    return number
+
+
+def what(thing: Any) -> str:
+    """A short description of an argument for an error."""
+    if isinstance(thing, np.ndarray):
+        of_class = "" if type(thing) is np.ndarray else f"{type(thing).__name__} of "
+        return f"{of_class}{thing.dtype} of shape {thing.shape}"
+    return f"{type(thing).__name__} {thing!r:.60}"
+
+
+def few(pids: Sequence[int]) -> str:
+    """Processors for an error."""
+    return ", ".join(map(str, pids[:16])) + ", ..." * (len(pids) > 16) if pids else "none"
+
+
+def span(low: int, high: int) -> str:
+    """Indices between these, in words."""
+    return f"index {low}" if low == high else f"indices from {low} to {high}"
+
+
+def indices_of(count: int, thing: str, none: str) -> str:
+    """Which indices so many things have, in words; `none`: that there is none."""
+    if not count:
+        return f"a {thing}, but {none}"
+    return f"an index from {-count} to {count - 1}, of {count} {thing}{'s' * (count > 1)}"
+
+
+def check_program(operation: str, argument: str, program: Any, of: str = "BSP machine") -> None:
+    """The argument that is the program.
+
+    Raises:
+        UsageError: it is no function, or one that takes no machine, or one whose call runs nothing of it, but makes a
+            coroutine or a generator.
+    """
+    expected = f"{operation}: argument {argument}: expected a function of a {of}"
+    if not callable(program):
+        raise UsageError(f"{expected}, got {program!r}")
+    name = getattr(program, "__qualname__", program)
+    if inspect.iscoroutinefunction(program):
+        raise UsageError(f"{expected}, got an async one, {name}, which runs nothing when it is called; use def")
+    if inspect.isgeneratorfunction(program) or inspect.isasyncgenfunction(program):
+        raise UsageError(f"{expected}, got a generator, {name}, which runs nothing when it is called: it has a yield")
+    try:
+        inspect.signature(program, follow_wrapped=False).bind_partial(None)  # a decorator may hand on other arguments
+    except ValueError:
+        pass  # nothing is known of it
+    except TypeError:
+        raise UsageError(f"{expected}, which it gets as its first argument, got {name}, which takes none") from None

@@ -1,0 +1,112 @@
+"""Supersteps of short records for a group (rides/shown.py): where all show each other records, so do groups.
+
+All show their records in one superstep, those of all groups; each reads its own group's. A group that has more to say
+rides in the same exchange: then the others go on with it until all groups are done, once they have read (`end`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..ground.chunk import Counted, pack_counts
+from ..ground.short_records import Showable
+from ..rides.ride import Supersteps, signature
+from ..rides.shown import Begin, Counts, Read, Shown
+from ..transport import Arrival
+from ..transport.media.showing import Showing
+from ..ways import BY_RECORD
+from .rides import Numbering
+
+if TYPE_CHECKING:
+    from ..supersteps.superstep import SuperstepEngine
+
+Result = TypeVar("Result")
+
+
+class GroupShown(Shown):
+    """The records of the processors of a group: as `Shown`, by the group's numbers."""
+
+    on_group = True
+
+    def __init__(self, engine: SuperstepEngine, transport: Showing, group: Numbering) -> None:
+        super().__init__(engine, transport)
+        self._group, members = group, group.members
+        self.pid = group.own
+        self.parts = [self.parts[pid] for pid in members]
+        self.words = [self.words[pid] for pid in members]
+        self.others = [number for number in range(len(members)) if number != self.pid]
+        self._theirs = [self.words[number] for number in self.others]
+        self._members = tuple(members[number] for number in self.others)
+        self._pids: dict[tuple[int, ...], tuple[int, ...]] = {}  # of sources, which are the group's numbers
+        self._calls = engine.rides.group_calls.on(members)
+        self._more = False  # whether other groups go on after the superstep that has ended last
+        if not self.others and not group.singles:
+            self.idle = [([], [], [0], pack_counts(0, 0, 0, 0, BY_RECORD))]
+
+    @classmethod
+    def on(cls, engine: SuperstepEngine, group: Numbering) -> GroupShown | None:
+        """Of a group; None as of `Shown.of`."""
+        transport = engine.transport
+        if engine.shown is None or not isinstance(transport, Showing):
+            return None
+        return cls(engine, transport, group)
+
+    def signature(self, name: str, arguments: dict[str, str]) -> int:
+        return signature(name, arguments, self._group.members)
+
+    @property
+    def begin(self) -> Begin:
+        return self._begin
+
+    def _begin(self, name: str, arguments: dict[str, str], of_call: int) -> int:
+        engine = self._engine
+        if engine.registrations.declared or not engine.gate.limit:
+            return -1
+        return engine.rides.begin_on(self._calls, name, arguments, of_call)
+
+    def trace(self, name: str, dests: Sequence[int], words: int) -> None:
+        super().trace(name, [self._group.members[dest] for dest in dests], words)
+
+    def heard(self, name: str, steps: Callable[[], Supersteps[Result]]) -> Result:
+        calls = self._engine.group_rides
+        assert calls is not None
+        self._calls.take_back()
+        return calls.came(self._group, name, steps(), *self.taken())
+
+    def hear(self, name: str, label: float, signature: int, at: int, read: Read) -> Any:
+        found = super().hear(name, label, signature, at, read)
+        self.end(name)
+        return found
+
+    def show_record(
+        self,
+        name: str,
+        label: float,
+        signature: int,
+        counts: Counts,
+        value: Showable,
+        sources: tuple[int, ...],
+        read: Read | None = None,
+        like: bytes | None = None,
+    ) -> Any:
+        pids = self._pids.get(sources)
+        if pids is None:
+            pids = self._pids[sources] = tuple(self._group.members[source] for source in sources)
+        found = super().show_record(name, label, signature, counts, value, pids, read, like)
+        if read is not None:
+            self.end(name)
+        return found
+
+    def end(self, name: str) -> None:
+        """This group is done, and has read its records, which are written over by its next call; others may go on."""
+        more, self._more = self._more, False
+        calls = self._engine.group_rides
+        if more and calls is not None:
+            calls.wait(name)
+
+    def _go_on(
+        self, name: str, arrival: Arrival, enter: float, sent: Counted, counts: Counts, differs: str = ""
+    ) -> bool:
+        self._more = super()._go_on(name, arrival, enter, sent, counts, differs)
+        return self._more

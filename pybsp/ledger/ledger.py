@@ -1,0 +1,383 @@
+"""The ledger: a record for each superstep of what it cost, beside what was predicted.
+
+Computing, waiting and exchange are kept apart, each as measured. The exchange is what a machine predicts; of computing
+it says what the charged work would take, beside what was measured.
+
+Each processor keeps a log of its own supersteps (log.py), without talking to the others. Only when the ledger is asked
+for are the logs combined, into maxima over the processors, which take the place of each one's own figures: it stays at
+88 bytes a superstep. Records (records.py) are made from these rows when they are looked at.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import UsageError
+from ..ground.files import path_of, replacing
+from ..ground.versions import versions
+from ..machines.machine import NO_KINDS, BSPMachine, EBSPMachine, charged, others_waited
+from .log import INDICES, ITEMS, LABEL, MEAN, MEASURED, MESSAGES, SECONDS, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, Log
+from .records import DERIVED, NO_PARTS, PartTotals, Record, Records, Supersteps, of_file
+
+NOTHING_KNOWN: Mapping[str, Sequence[float]] = types.MappingProxyType({})  # of where a run was
+UNITS = {"work": "flop", **dict.fromkeys(("h", "h_out", "h_in", "M"), "words of 8 bytes"), "all times": "s"}
+CIRCUMSTANCES = ("cores", "threads", "load")  # of each processor's host; threads that its libraries take
+
+
+class Checkpoint(NamedTuple):
+    """What a checkpoint has cost.
+
+    superstep: that went on.
+    bytes: on disk, of all processors.
+    seconds: that the program waited for it, maximum over processors; they are in no record.
+    """
+
+    superstep: int
+    bytes: int
+    seconds: float
+
+
+def _named(riding: Mapping[int, Mapping[str, int]]) -> dict[int, Mapping[str, int]]:
+    """What rode, of what a log has: without indices, and copied. Rows that share it there do so here."""
+    copies: dict[int, Mapping[str, int]] = {}
+    for words in riding.values():
+        if id(words) not in copies:
+            copies[id(words)] = {name: count for name, count in words.items() if name != INDICES}
+    return {number: copies[id(words)] for number, words in riding.items() if copies[id(words)]}
+
+
+def overlaps(machine: BSPMachine | EBSPMachine) -> bool:
+    """Whether exchanges go on beside what comes before them, and add to it only what they take longer."""
+    return isinstance(machine, BSPMachine) and machine.cost == "max"
+
+
+def predicted_exchange(
+    machine: BSPMachine | EBSPMachine,
+    virtual: bool,
+    computing: float,
+    counted: tuple[float, ...],
+    ways: int,
+    first: bool = False,
+    waiting: float | None = None,
+    indices: int = 0,
+) -> float:
+    """Seconds that the exchange of a superstep takes by a machine.
+
+    Args:
+        machine: by which.
+        virtual: whether the run's times are.
+        computing: seconds of it before the exchange.
+        counted: h, messages, M and items.
+        ways: in which its data goes.
+        first: whether one of them has not been used before under the superstep's label.
+        waiting: as of `BSPMachine.exchanging`.
+        indices: bytes of those of patterns that are made in it, of all processors.
+    """
+    if overlaps(machine):
+        return machine.elapsed(computing, *counted) - computing
+    if isinstance(machine, BSPMachine) and machine.exchange is not None and not virtual:
+        h, messages, words, items = counted
+        of_each = index_words(indices, machine.p)
+        return machine.exchanging(h, messages, words, items, ways, computing, first, waiting, of_each)
+    return machine.elapsed(0.0, *counted)
+
+
+def priced(
+    machine: BSPMachine | EBSPMachine,
+    virtual: bool,
+    row: Sequence[float],
+    parts: PartTotals | None,
+    first: bool = False,
+    indices: int = 0,
+) -> tuple[float, float]:
+    """Seconds of computing in a superstep, and those that its exchanges take by a machine.
+
+    Args:
+        machine: by which.
+        virtual: whether the run's times are.
+        row: of the superstep, combined.
+        parts: what they did in it.
+        first, indices: as of `predicted_exchange`.
+    """
+    computing, of_parts = row[SECONDS], 0.0
+    if parts is not None:
+        # Of supersteps of parts in which one after the other computes longest no processor has computed it all.
+        computing, of_parts = max(computing, parts.seconds), parts.exchange_predicted
+    counted = max(row[WORDS_OUT], row[WORDS_IN]), row[MESSAGES], row[WORDS], row[ITEMS]
+    before = computing + of_parts if overlaps(machine) else row[SECONDS]
+    waiting = others_waited(row[SECONDS], row[MEAN], machine.p)
+    exchange = predicted_exchange(machine, virtual, before, counted, int(row[WAYS]), first, waiting, indices)
+    return computing, of_parts + exchange
+
+
+def index_words(indices: int, p: int) -> float:
+    """Words of indices of so many bytes, mean over p processors."""
+    return indices / 8 / p
+
+
+class Ledger(Records):
+    """The records of all supersteps so far, combined over the processors.
+
+    machine: whose parameters the predictions are made from.
+    virtual: whether the times are virtual.
+    checkpoints: what they have cost, a `Checkpoint` of each.
+    riding: words that rode in its supersteps (`ticket = collectives.allreduce.start(...)`), of all processors, by the
+        number of the record and the name of the collective. They are among the record's words.
+    index_bytes: of the indices of patterns that were made in its supersteps, of all processors, by the number of the
+        record. They travel once, and count no words.
+    parts: what the parts of the machine did in its supersteps (`bsp.split`): `PartTotals` by the number of the record.
+        What they did after the last of them has no record.
+    kinds: flop by kind of work (`bsp.work(flops, kind="sort")`), of each the maximum over processors, by the number of
+        the record; they are among the record's work.
+
+    Examples:
+        >>> def main(bsp):
+        ...     for label in "first", "second":
+        ...         with bsp.superstep(label):
+        ...             bsp.send(0, bsp.pid)
+        >>> ledger = pybsp.simulate(main, machine=pybsp.BSPMachine(p=4, g=1e-8, l=1e-5, r=1e9)).ledger
+        >>> ledger
+        <ledger: 2 supersteps, h = 6 words in all>
+        >>> [record.label for record in ledger], ledger.h
+        (['first', 'second'], 6)
+        >>> f"{ledger.predicted:.3g} s predicted, {ledger.measured:.3g} s measured"
+        '2.01e-05 s predicted, 2.01e-05 s measured'
+    """
+
+    def __init__(
+        self,
+        machine: BSPMachine | EBSPMachine,
+        log: Log,
+        virtual: bool = False,
+        parts: Mapping[int, PartTotals] = NO_PARTS,
+    ) -> None:
+        """What is combined in a log; what comes to it later changes nothing here."""
+        self.machine = machine
+        # What parts have done since the last superstep is of the next one, which has no record yet.
+        self.parts = {number: one for number, one in parts.items() if number < log.combined}
+        self.index_bytes = {number: words[INDICES] for number, words in log.riding.items() if INDICES in words}
+        self.riding: Mapping[int, Mapping[str, int]] = _named(log.riding)
+        self.kinds: Mapping[int, Mapping[str, float]] = {number: dict(flops) for number, flops in log.kinds.items()}
+        self._charges = log.charges  # only ever grows
+        self.virtual = virtual
+        self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
+        self._names = log.names  # only ever grows
+        self._firsts = log.firsts  # only ever grows
+        self.checkpoints = [Checkpoint(*one) for one in log.checkpoints]
+
+    def __len__(self) -> int:
+        return Log.ROWS * (len(self._chunks) - 1) + len(self._chunks[-1]) if self._chunks else 0
+
+    def _at(self, number: int) -> Record:
+        chunk, row = divmod(number, Log.ROWS)
+        return self._record(number, self._chunks[chunk][row].tolist())
+
+    def __iter__(self) -> Iterator[Record]:
+        number = 0
+        for chunk in self._chunks:
+            for row in chunk.tolist():
+                yield self._record(number, row)
+                number += 1
+
+    def _record(self, number: int, row: Sequence[float]) -> Record:
+        """The record of a combined row, which has that number."""
+        parts = self.parts.get(number)
+        work = row[WORK]
+        computing, exchange = priced(
+            self.machine, self.virtual, row, parts, number in self._firsts, self.index_bytes.get(number, 0)
+        )
+        return Record(
+            label=self._names[int(row[LABEL])],
+            work=work,
+            seconds=computing,
+            messages=int(row[MESSAGES]),
+            h_out=int(row[WORDS_OUT]),
+            h_in=int(row[WORDS_IN]),
+            h=int(max(row[WORDS_OUT], row[WORDS_IN])),
+            M=int(row[WORDS]),
+            predicted=computing + exchange,
+            measured=row[MEASURED],
+            items=int(row[ITEMS]),
+            seconds_mean=row[MEAN],
+            exchange_predicted=exchange,
+            charged=self._charged(number, work),
+            ways=int(row[WAYS]),
+            parts=parts,
+        )
+
+    def _charged(self, number: int, work: float) -> float:
+        """Seconds that the work charged in a superstep takes; of an older checkpoint by the maxima of all kinds."""
+        if number in self._charges:
+            return self._charges[number][0]
+        return charged(self.machine, work, self.kinds.get(number, NO_KINDS))
+
+    @property
+    def total(self) -> Record:
+        """The sums over all supersteps, as a record whose label is "total".
+
+        Examples:
+            >>> machine = pybsp.BSPMachine(p=3, g=1e-8, l=1e-5, r=1e9)
+            >>> total = pybsp.simulate(lambda bsp: bsp.sync(), machine=machine).ledger.total
+            >>> total.label, total.supersteps, total.exchange, total.exchange_predicted
+            ('total', 1, 1e-05, 1e-05)
+        """
+        return Supersteps(self, self.parts).total
+
+    def totals(self) -> list[Record]:
+        """The sums over the supersteps of each label, in the order in which the labels first come.
+
+        Examples:
+            >>> def main(bsp):
+            ...     for label in "there", "back", "there":
+            ...         with bsp.superstep(label):
+            ...             bsp.send(0, bsp.pid)
+            >>> [(total.label, total.supersteps, total.M) for total in pybsp.simulate(main, p=4).ledger.totals()]
+            [('there', 2, 6), ('back', 1, 3)]
+        """
+        return Supersteps(self, self.parts).totals()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ledger as plain data: p, the machine, each superstep, the sums by label and of all (`Record.to_dict`).
+
+        And `riding`, where anything rode.
+
+        Examples:
+            >>> found = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.to_dict()
+            >>> list(found), found["total"]["supersteps"]
+            (['p', 'machine', 'virtual', 'units', 'supersteps', 'labels', 'total'], 1)
+        """
+        rows = Supersteps(self, self.parts)
+        return {
+            "p": self.machine.p,
+            "machine": self.machine.as_json(),
+            "virtual": self.virtual,
+            "units": UNITS,
+            "supersteps": [record.to_dict() for record in self],
+            "labels": [record.to_dict() for record in rows.totals()],
+            "total": rows.total.to_dict(),
+            **self._ridden(),
+        }
+
+    def _ridden(self) -> dict[str, Any]:
+        """`riding` as an entry of plain data, where anything rode."""
+        return {"riding": {str(number): dict(words) for number, words in self.riding.items()}} if self.riding else {}
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write a line of comma-separated values for each superstep, below a line of the names; as `Record.to_dict`,
+        without `parts`.
+
+        Only the processor that calls it writes.
+
+        Raises:
+            UsageError: the path is none, or the file cannot be written.
+
+        Examples:
+            >>> pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.to_csv("ledger.csv")
+            >>> with open("ledger.csv") as file:
+            ...     file.readline().split(",")[:3]
+            ['label', 'work', 'seconds']
+        """
+        import csv  # nothing else needs it
+
+        file_path = path_of("Ledger.to_csv", path, "the file to write")
+        try:
+            with replacing(file_path) as file:
+                table = csv.writer(file, lineterminator="\n")
+                quoting = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+                table.writerow((*Record._fields[:-1], *DERIVED))
+                for record in self:
+                    # Half a character of UTF-16, which a label may have, is none of UTF-8.
+                    label = record.label.encode(errors="backslashreplace").decode()
+                    # By itself csv leaves a lone carriage return unquoted, which ends the line for who reads it.
+                    row = quoting if "\r" in label else table
+                    row.writerow(record._replace(label=label, parts=None).to_dict().values())
+        except OSError as error:
+            raise UsageError(f"Ledger.to_csv: {path}: cannot be written ({error.strerror})") from error
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Flop/s by kind of work, as this run has measured them in the supersteps that charged that kind alone.
+
+        Not in those in which parts of the machine computed: their seconds are in the record's, their flop are not. The
+        busiest processor's flop, over its seconds of computing: what a machine's `rates` are to be made of.
+
+        Examples:
+            >>> def main(bsp):
+            ...     for kind in "sort", "count":
+            ...         bsp.work(1000, kind=kind)
+            ...         bsp.sync()
+            >>> machine = pybsp.BSPMachine(p=2, g=0, l=0, r=1e6, rates={"sort": 2000})
+            >>> {kind: round(rate) for kind, rate in pybsp.simulate(main, machine=machine).ledger.rates.items()}
+            {'sort': 2000, 'count': 1000000}
+        """
+        sums: dict[str, tuple[float, float]] = {}
+        for row, kinds in self.kinds.items():
+            record = self[row]
+            ((kind, flops), *others) = kinds.items()
+            _, plain = self._charges.get(row, (0.0, record.work - flops))
+            of_parts = 0.0 if record.parts is None else record.parts.seconds
+            if not others and plain == of_parts == 0 and record.seconds > 0:
+                before = sums.get(kind, (0.0, 0.0))
+                sums[kind] = before[0] + flops, before[1] + record.seconds
+        return {kind: flops / seconds for kind, (flops, seconds) in sums.items()}
+
+    @property
+    def predicted(self) -> float:
+        """Seconds of all supersteps as predicted: computing as measured, exchange by the machine in force."""
+        return sum(record.predicted for record in self)
+
+    @property
+    def measured(self) -> float:
+        """Seconds of all supersteps as measured (see `Record.measured`)."""
+        return float(sum(seconds for chunk in self._chunks for seconds in chunk[:, MEASURED].tolist()))
+
+    @property
+    def h(self) -> int:
+        """Words: the sum of h over the supersteps."""
+        return sum(int(np.maximum(chunk[:, WORDS_OUT], chunk[:, WORDS_IN]).sum()) for chunk in self._chunks)
+
+    def __repr__(self) -> str:
+        return f"<ledger: {len(self)} supersteps, h = {self.h} words in all>"
+
+    def _repr_html_(self) -> str:
+        from .pictures import of_ledger  # a notebook alone needs it
+
+        return of_ledger(Supersteps(self, self.parts), self.machine.as_json(), self.virtual)
+
+    def about(
+        self, hosts: Sequence[str], router: str, circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN
+    ) -> dict[str, Any]:
+        """What one needs to know about where the ledger of a run was taken.
+
+        Args:
+            hosts: of each processor.
+            router: its name.
+            circumstances: of each processor its host's cores and load, and its threads, as CIRCUMSTANCES has them.
+        """
+        machine = self.machine
+        return {
+            "p": machine.p,
+            "machine": machine.as_json(),
+            "router": router,
+            **({"checkpoints": [one._asdict() for one in self.checkpoints]} if self.checkpoints else {}),
+            **({"kinds": {number: dict(one) for number, one in self.kinds.items()}} if self.kinds else {}),
+            **({"index_bytes": self.index_bytes} if self.index_bytes else {}),
+            **({"parts": {number: one._asdict() for number, one in self.parts.items()}} if self.parts else {}),
+            **self._ridden(),
+            "virtual": self.virtual,
+            "hosts": list(hosts),
+            **circumstances,
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "versions": versions(self.virtual),
+            "units": UNITS,
+        }
+
+    def as_json(self, hosts: Sequence[str], router: str) -> dict[str, Any]:
+        """The ledger of one run, with `about`, as a ledger file has it."""
+        return {**self.about(hosts, router), "supersteps": [of_file(record) for record in self]}

@@ -1,0 +1,195 @@
+"""Machine files: JSON, a part for each model of the machine, which is read and written alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..errors import UsageError
+from ..ground.decoding import Decoder, decode, fields, harmless, read_json, shown, versioned
+from ..ground.files import path_of, replacing
+from ..processes.process import MOST_PROCESSORS
+
+FORMAT = "pybsp-machine"
+VERSION = 1
+PARTS = ("bsp", "ebsp", "logp", "placement", "calibration")  # that a machine file may have
+Part = TypeVar("Part", bound="MachinePart")
+
+
+class MachinePart:
+    """A part of a machine file."""
+
+    _PART = ""  # its name there
+    _REQUIRED: Mapping[str, Decoder] = {}  # fields that it must hold, and of which form
+    _OPTIONAL: Mapping[str, Decoder] = {}  # and those that it may
+    p: int
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the machine into a machine file (JSON); what else the file holds is kept."""
+        self._write(path, self.as_part())
+
+    def _write(self, path: str | os.PathLike[str], part: dict[str, Any]) -> None:
+        write_part(path_of(f"{type(self).__name__}.save", path, "a machine file"), self._PART, part)
+
+    def as_part(self) -> dict[str, Any]:
+        """What a machine file holds of it."""
+        part: dict[str, Any] = {}
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.name in self._REQUIRED or (
+                field.name in self._OPTIONAL and (field.name == "o_msg" or value != field.default)
+            ):
+                part[field.name] = value
+        return part
+
+    def _repr_html_(self) -> str:
+        from .shown import of_machine  # a notebook alone needs it
+
+        elapsed = getattr(self, "elapsed", None)
+        seconds = None if elapsed is None else lambda h: float(elapsed(0.0, h, 2, h * self.p))
+        return of_machine(type(self).__name__, self.as_part(), seconds)
+
+    @classmethod
+    def load(cls: type[Part], path: str | os.PathLike[str]) -> Part:
+        """Read this part of a machine file.
+
+        Raises:
+            UsageError: not a machine file, a version that this pybsp does not know, or no such part.
+        """
+        return cls._of(path, cls._part(path))
+
+    @classmethod
+    def _of(cls: type[Part], path: str | os.PathLike[str], parameters: dict[str, Any]) -> Part:
+        """The machine of these parameters; what they cannot be together is the file's error."""
+        try:
+            return cls(**parameters)
+        except UsageError as error:
+            raise UsageError(f"machine file {path}: {cls._PART}: {error}") from None
+
+    @classmethod
+    def is_in(cls, path: str | os.PathLike[str]) -> bool:
+        """Whether a machine file has this part."""
+        return cls._PART in read_parts(Path(path))
+
+    @classmethod
+    def _part(cls, path: str | os.PathLike[str]) -> dict[str, Any]:
+        """This part of a machine file, with the fields that it must and may have."""
+        content = read_parts(path_of(f"{cls.__name__}.load", path, "a machine file"))
+        if cls._PART not in content:
+            raise UsageError(
+                f"{cls.__name__}.load: {path} has no part '{cls._PART}'; it holds {sorted(map(harmless, content))}"
+            )
+        part = content[cls._PART]
+        if isinstance(part, dict) and not set(cls._REQUIRED) <= set(part) <= {*cls._REQUIRED, *cls._OPTIONAL}:
+            raise UsageError(
+                f"{cls.__name__}.load: the part '{cls._PART}' of {path} must hold {sorted(cls._REQUIRED)} and may hold "
+                f"{sorted(cls._OPTIONAL)}, got {sorted(map(harmless, part))}"
+            )
+        form = fields({cls._PART: fields(cls._REQUIRED, cls._OPTIONAL)})
+        found: dict[str, Any] = decode({cls._PART: part}, f"machine file {path}", form)[cls._PART]
+        return found
+
+    def _of_python(self) -> None:
+        """Let numpy's numbers be Python's, which a file can hold: fits make them."""
+        for one in dataclasses.fields(self):  # type: ignore[arg-type]  # those of the subclass, a dataclass
+            given = getattr(self, one.name)
+            object.__setattr__(self, one.name, python_numbers(given))
+
+    def _check(self, signs: dict[str, bool]) -> None:
+        """Refuse parameters that are no finite numbers, negative, or 0 where they must not be."""
+        name = type(self).__name__
+        for parameter, positive in signs.items():
+            value = getattr(self, parameter)
+            if not isinstance(value, (int, float)) or isinstance(value, bool):
+                raise UsageError(f"{name}: {parameter} must be a number, got {value!r}")
+            if positive and not is_rate(value):
+                raise UsageError(
+                    f"{name}: {parameter} must be finite and above 0 (flop/s), and 1/{parameter} finite, "
+                    f"got {shown(value)}"
+                )
+            if not (is_finite(value) and value >= 0):
+                raise UsageError(f"{name}: {parameter} must be finite and at least 0 (seconds), got {shown(value)}")
+        if type(self.p) is not int or self.p < 1:
+            raise UsageError(f"{name}: p must be a whole number of at least 1, got {self.p!r}")
+        if self.p > MOST_PROCESSORS:
+            raise UsageError(f"{name}: p must be at most {MOST_PROCESSORS}, got {self.p!r}")
+
+    def _check_errors(self) -> None:
+        """Refuse relative errors that are no numbers of at least 0."""
+        for parameter in ("error_median", "error_p95"):
+            value = getattr(self, parameter)
+            if value is not None and not (is_finite(value) and value >= 0):
+                raise UsageError(
+                    f"{type(self).__name__}: {parameter} must be a relative error of at least 0 or None, got {value!r}"
+                )
+
+
+def python_numbers(value: Any) -> Any:
+    """The same with Python's own numbers in place of numpy's and enumerations', in rows and tables too."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value)
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if type(value) in (list, tuple):
+        return type(value)(map(python_numbers, value))
+    if type(value) is dict:
+        return {key: python_numbers(one) for key, one in value.items()}
+    return value
+
+
+def is_finite(value: Any) -> bool:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return -sys.float_info.max <= value <= sys.float_info.max  # also of whole numbers that no float can be
+
+
+def is_rate(value: Any) -> bool:
+    """Whether it is a finite number above 0, and its inverse is one too."""
+    return is_finite(value) and value > 0 and math.isfinite(1.0 / value)
+
+
+def write_part(file: Path, name: str, part: dict[str, Any]) -> None:
+    """Set a part of a machine file; what else it holds is kept."""
+    content = read_parts(file) if file.exists() else {"format": FORMAT, "version": VERSION}
+    content[name] = part
+    replace_file(file, content)
+
+
+def replace_file(file: Path, content: dict[str, Any]) -> None:
+    """Write JSON to a file that is there whole at any time, as it was or as it will be.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    try:
+        with replacing(file) as beside:
+            json.dump(content, beside, indent=2, allow_nan=False)
+            beside.write("\n")
+    except OSError as error:
+        raise UsageError(f"machine file {file}: cannot be written ({error.strerror})") from error
+
+
+def read_parts(file: Path) -> dict[str, Any]:
+    """The content of a machine file, whose parts are as they were read.
+
+    Raises:
+        UsageError: it cannot be read, or is none; a version or a part that this pybsp does not know.
+    """
+    origin, way_out = f"machine file {file}", "calibrate again, or use the pybsp that wrote it"
+    content = versioned(read_json(file, "machine file"), origin, FORMAT, VERSION, way_out)
+    unknown = sorted(map(harmless, set(content) - {"format", "version", *PARTS}))
+    if unknown:
+        raise UsageError(f"{origin}: it holds {unknown}, which this pybsp does not know; known are {', '.join(PARTS)}")
+    return content
