@@ -1503,7 +1503,7 @@ def test_runs_go_on_after_one_processor_was_interrupted_as_it_began_one_or_its_t
         import sys
         import threading
         import pybsp
-        from pybsp import launch
+        from pybsp.runs import launch
         def main(bsp):
             found = bsp.restore(0)
             bsp.sync()

@@ -101,7 +101,8 @@ def exchange(size, seed):
 
 for size in (2, 3, 5):
     exchange(size, size)
-from pybsp import chunk, ways
+from pybsp.ground import chunk
+from pybsp import ways
 from pybsp.compiled import core
 print("compiled", core is not None)
 """

@@ -160,9 +160,10 @@ def test_what_a_process_holds_stays_that_may_not_be_examined(folder: Path) -> No
     path = leave(folder)
     os.chown(path, NOBODY, NOBODY)
     os.chown(folder, NOBODY, NOBODY)
-    code = (
-        f"import os\nfrom pybsp import leftovers\nos.setuid({NOBODY})\nprint(leftovers.remove({str(folder)!r}).files)"
-    )
+    code = f"""import os
+from pybsp.processes import leftovers
+os.setuid({NOBODY})
+print(leftovers.remove({str(folder)!r}).files)"""
     with held(path, "mapped to write"):
         assert ended_well(run(python("-c", code))) == "0\n"
         assert path.exists()

@@ -225,7 +225,7 @@ def test_what_is_set_on_processor_0_alone_counts_for_all(program: Program, tmp_p
                 os.environ.update(PYBSP_LEDGER="ledger.json", PYBSP_CHECKED="1", PYBSP_WAIT="yield", PYBSP_SHARED="0",
                                   PYBSP_GRACE="7")
             import pybsp
-            from pybsp import settings
+            from pybsp.ground import settings
             def main(bsp):
                 bsp.sync()
                 transport, grace = bsp._transport, settings.seconds(settings.GRACE)

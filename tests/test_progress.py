@@ -67,7 +67,8 @@ def test_a_run_shows_where_processor_0_is(program: Program) -> None:
         import sys, threading, time
         import numpy as np
         import pybsp
-        from pybsp import collectives, progress
+        from pybsp import collectives
+        from pybsp.runs import progress
         progress.EVERY["lines"] = 0.01
         seen, stderr = threading.Event(), sys.stderr
         class Seen:

@@ -10,7 +10,8 @@ from .launching import ended_well, mpiexec, python, run
 
 PROGRAM = """
 import numpy as np, pybsp
-from pybsp import process, rehearsal
+from pybsp.processes import process
+from pybsp.runs import rehearsal
 from pybsp.ways import named
 
 process.cores = lambda: {cores}

@@ -176,7 +176,7 @@ sys.exit(3)
 
 def test_a_daemon_is_not_waited_for_for_ever() -> None:
     watched = f"""
-    from pybsp import supervise
+    from pybsp.processes import supervise
     supervise.STRAGGLERS = 0.1
     print(supervise.supervise({python("-c", DAEMON)!r}))
     """

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from pybsp.commands import doctor
-from pybsp.commands import table as report
+from pybsp.commands import doctor, table
 from pybsp.processes import process
 from pybsp.runs import threads
 
@@ -72,7 +71,9 @@ def test_threads_that_wait_for_work_have_ended_in_the_block_and_after_it() -> No
         import threading
         import time
         import numpy as np
-        from pybsp import doctor, process, report, threads
+        from pybsp.commands import doctor, table
+        from pybsp.processes import process
+        from pybsp.runs import threads
 
         def there():
             return len(os.listdir("/proc/self/task"))
@@ -134,7 +135,9 @@ def test_ranks_have_their_share_in_a_run_which_the_ledger_says(program: Program,
         """
         import os, sys
         import numpy as np, pybsp
-        from pybsp import doctor, process, report, threads
+        from pybsp.commands import doctor, table
+        from pybsp.processes import process
+        from pybsp.runs import threads
 
         process.cores, process.allowed_cores = lambda: 2, lambda: 2
         started_by = sys.argv[1]
@@ -165,7 +168,7 @@ def test_ranks_have_their_share_in_a_run_which_the_ledger_says(program: Program,
 )
 def test_a_report_says_who_waits_for_a_core(ranks: int, of_each: int, waits: str) -> None:
     run = {"hosts": ["here"] * ranks, "cores": [2] * ranks, "threads": [of_each] * ranks, "load": [0.5] * ranks}
-    (line,) = report.placed(run)
+    (line,) = table.placed(run)
     assert line.startswith(f"here: {ranks} ranks on 2 cores, {of_each} thread")
     assert ("wait for their turns" in line) == bool(waits)
     assert waits in line

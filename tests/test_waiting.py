@@ -208,7 +208,7 @@ def test_between_runs_nobody_counts(tmp_path: Path) -> None:
         2,
         tmp_path,
         """
-        from pybsp import watch, world
+        from pybsp.runs import watch, world
         def patience(bsp=None):
             overdue = world._world.waiter.overdue.__self__
             return overdue._announces, overdue.first, len(watch.running)
@@ -230,7 +230,7 @@ def test_nobody_is_watched_where_no_report_is_wanted(tmp_path: Path) -> None:
         2,
         tmp_path,
         """
-        from pybsp import world
+        from pybsp.runs import world
         import threading
         def main(bsp):
             return world._world.waiter.overdue.__self__._announces, threading.active_count()

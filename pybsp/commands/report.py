@@ -10,8 +10,7 @@ from ..errors import UsageError
 from ..ground.argument_types import some_text
 from ..ground.files import require_outputs
 from ..machines.machine import LogPMachine
-from . import logp_report, page
-from . import table as report
+from . import logp_report, page, table
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +41,7 @@ def _report(options: argparse.Namespace) -> int:
         return _report_traces(options, traces)
     if options.html is not None:
         return page.write(options.ledger, options.html)
-    return max([report.report(ledger, options.all, options.wide) for ledger in options.ledger])
+    return max([table.report(ledger, options.all, options.wide) for ledger in options.ledger])
 
 
 def _report_traces(options: argparse.Namespace, traces: Sequence[str]) -> int:

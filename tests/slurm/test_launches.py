@@ -95,7 +95,7 @@ print("done")
 PLACED = """
 import os, socket
 import pybsp
-from pybsp import slurm
+from pybsp.processes import slurm
 
 def main(bsp):
     bsp.send(0, (socket.gethostname(), int(os.environ["SLURM_NODEID"]), slurm.tasks_here()))
