@@ -101,6 +101,13 @@ def test_where_some_are_combined_the_rest_begin_when_they_did(at: int) -> None:
     assert log.begins(log.combined, 5).tolist() == expected[at:]
 
 
+def test_what_parts_took_before_a_run_goes_on_is_not_taken_off_what_it_goes_on_with() -> None:
+    resumed = Log()
+    resumed.note_away(1.0)
+    resumed.resume(noted((1, 10), (1, 3), began=5.0).as_saved())
+    assert resumed.table(0, 2)[:, SECONDS].tolist() == [1.0, 1.0]
+
+
 def test_rows_of_a_run_that_goes_on_have_no_clock_but_what_comes_then_has() -> None:
     resumed = Log()
     resumed.resume(noted((1, 10), (1, 3), began=5.0).as_saved())

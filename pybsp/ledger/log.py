@@ -298,6 +298,7 @@ class Log(Chunk):
     def resume(self, saved: Mapping[str, Any]) -> None:
         """Be what was saved; what was noted here until now goes."""
         self._full.clear()
+        self._away.clear()
         self._open()
         for row in saved["rows"].tolist():
             self.note(*row)
@@ -309,7 +310,6 @@ class Log(Chunk):
         self.riding, self._rode = saved["riding"], []
         for row, words, own in saved["rode"]:
             self._ride(row, words, own)
-        self._away.clear()
         self.note_away(saved.get("away", 0.0))
         self._kinds, self.kinds = saved.get("kinds", ({}, {}))
         self.charges = saved.get("charges", {})
