@@ -55,10 +55,25 @@ class HotError(Exception):
 
 
 class OddError(Exception):
-    """One that pickles, and cannot be made again."""
+    """One that is not made of its `args`."""
 
     def __init__(self, first: int, second: int) -> None:
         super().__init__(f"{first} and {second}")
+        self.first = first
+
+
+class NamedError(Exception):
+    """One whose text is more than what it is made of."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no {name}")
+
+
+class LostError(Exception):
+    """One that pickles, and cannot be made again."""
+
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return int, ("none",)
 
 
 # -- what comes back ---------------------------------------------------------------------------------------------------
@@ -591,8 +606,19 @@ def test_the_first_failure_is_raised_with_its_traceback(ranks: pybsp.Ranks) -> N
     assert ranks.run(ring, 1).results == [1, 0]  # these ranks go on
 
 
-def fails_oddly(bsp: pybsp.BSP) -> None:
-    raise OddError(1, 2)
+@pytest.mark.parametrize(("error", "text"), [(OddError(1, 2), "1 and 2"), (NamedError("name"), "no name")])
+def test_an_exception_is_what_it_was_whatever_its_class_takes(ranks: pybsp.Ranks, error: Exception, text: str) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        ranks.run(main)
+    assert caught.value.args == (text,)
+    assert vars(error).items() <= vars(caught.value).items()
+
+
+def fails_for_good(bsp: pybsp.BSP) -> None:
+    raise LostError("lost")
 
 
 def fails_locally(bsp: pybsp.BSP) -> None:
@@ -613,7 +639,7 @@ def fails_with_a_lock(bsp: pybsp.BSP) -> None:
 
 @pytest.mark.parametrize(
     ("main", "text"),
-    [(fails_oddly, "OddError: 1 and 2"), (fails_locally, "Local: here"), (fails_with_a_lock, "Locked: for good")],
+    [(fails_for_good, "LostError: lost"), (fails_locally, "Local: here"), (fails_with_a_lock, "Locked: for good")],
 )
 def test_an_exception_that_does_not_come_whole_is_told(
     ranks: pybsp.Ranks, main: Callable[[pybsp.BSP], None], text: str

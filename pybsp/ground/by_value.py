@@ -11,6 +11,7 @@ import io
 import pickle
 from collections import ChainMap
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from types import CodeType
 from typing import Any, ClassVar
@@ -54,6 +55,15 @@ def _code(make: Callable[..., CodeType], arguments: tuple[Any, ...], file: str) 
     return make(*arguments).replace(co_filename=file)
 
 
+def _exception(kind: type[BaseException], *args: Any) -> BaseException:
+    """One with these `args`: its class may take others, and make these of them."""
+    with suppress(Exception):
+        error = kind(*args)
+        if error.args == args:
+            return error
+    return kind.__new__(kind, *args)
+
+
 class _CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
     dispatch_table: ClassVar = ChainMap({CodeType: _of_code}, cloudpickle.Pickler.dispatch_table)
     classes: Classes
@@ -63,6 +73,10 @@ class _CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(obj, type) and obj.__module__ in self.modules and "." not in obj.__qualname__:
             # Of several with one name, as after a cell was run again, it is the first, which main refers to.
             self.classes.setdefault((obj.__module__, obj.__qualname__), obj)
+        if isinstance(obj, BaseException) and type(obj).__reduce__ is BaseException.__reduce__:
+            reduced: Any = obj.__reduce_ex__(4)
+            kind, args, *state = reduced
+            return _exception, (kind, *args), *state
         return super().reducer_override(obj)
 
 
