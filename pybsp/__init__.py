@@ -67,11 +67,11 @@ if TYPE_CHECKING:
     from .groups.group import Group as Group
     from .ledger.ledger import Ledger as Ledger
     from .ledger.records import Record as Record
+    from .machines.bsp import BSPMachine as BSPMachine
     from .machines.cost import Cost as Cost
     from .machines.cost import Superstep as Superstep
-    from .machines.machine import BSPMachine as BSPMachine
-    from .machines.machine import EBSPMachine as EBSPMachine
-    from .machines.machine import LogPMachine as LogPMachine
+    from .machines.ebsp import EBSPMachine as EBSPMachine
+    from .machines.logp import LogPMachine as LogPMachine
     from .messages.mail import Inbox as Inbox
     from .messages.mail import Message as Message
     from .rides.ride import Ride as Ride
@@ -120,7 +120,9 @@ if not TYPE_CHECKING:
             ".groups.group": ("Grid", "Group"),
             ".runs.launch": ("attach", "run"),
             ".ledger.ledger": ("Ledger",),
-            ".machines.machine": ("BSPMachine", "EBSPMachine", "LogPMachine"),
+            ".machines.bsp": ("BSPMachine",),
+            ".machines.ebsp": ("EBSPMachine",),
+            ".machines.logp": ("LogPMachine",),
             ".messages.mail": ("Inbox", "Message"),
             ".arrays.pattern": ("Pattern",),
             ".supersteps.queues": ("Queue", "QueuePattern"),

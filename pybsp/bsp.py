@@ -23,7 +23,9 @@ from .groups.group import Grid, Group, checked_grid, checked_members
 from .layouts import Layout, fitting
 from .ledger.combining import exchange_ledger
 from .ledger.ledger import Ledger
-from .machines.machine import BSPMachine, EBSPMachine, is_kind, resized
+from .machines.bsp import BSPMachine, is_kind
+from .machines.ebsp import EBSPMachine
+from .machines.in_force import resized
 from .messages.mail import PLAIN_NUMBERS, Inbox
 from .parts.part import Split
 from .parts.totals import exchange_totals

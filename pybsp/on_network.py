@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .errors import RoutingError, UsageError
-from .machines.machine import BSPMachine
+from .machines.bsp import BSPMachine
 from .routing.choice import Routing
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..errors import RoutingError
-from ..machines.machine import BSPMachine, EBSPMachine
+from ..machines.bsp import BSPMachine
+from ..machines.ebsp import EBSPMachine
 from ..transport import Transport
 from ..transport.router import Direct, Router
 from ..transport.sparse import pays_from

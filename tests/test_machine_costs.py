@@ -25,7 +25,7 @@ from pybsp.ledger.ledger import Ledger
 from pybsp.ledger.ledger_file import append_run, read
 from pybsp.ledger.log import Log, combine
 from pybsp.machines.cost import Superstep
-from pybsp.machines.machine import for_p, machine_in_force
+from pybsp.machines.in_force import for_p, machine_in_force
 from pybsp.ways import BY_GET, BY_MAIL, BY_NOTE, BY_PUT, BY_QUEUE, BY_RECORD, WAY, named
 
 pytestmark = pytest.mark.fast  # all of their many cases, which take a millisecond each

@@ -24,7 +24,7 @@ from pybsp.ledger.ledger_file import append_run, read
 from pybsp.ledger.pictures import traced
 from pybsp.ledger.records import Supersteps
 from pybsp.ledger.trace import BINS, KINDS, LANES
-from pybsp.machines.machine import BSPMachine
+from pybsp.machines.bsp import BSPMachine
 
 from .test_files import mutated
 from .tiers import some

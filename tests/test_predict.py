@@ -19,7 +19,7 @@ from pybsp.ledger.ledger import Ledger
 from pybsp.ledger.ledger_file import append_run, read
 from pybsp.ledger.log import INDICES, SECONDS, Log, combine
 from pybsp.ledger.records import Record, Supersteps
-from pybsp.machines.machine import BSPMachine
+from pybsp.machines.bsp import BSPMachine
 from pybsp.processes import process
 from pybsp.runs import machine_cache
 from pybsp.ways import BY_MAIL, BY_PUT, BY_QUEUE, BY_RECORD, MAKING, named

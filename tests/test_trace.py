@@ -20,7 +20,7 @@ from pybsp.ledger import trace as traces
 from pybsp.ledger.account import Account
 from pybsp.ledger.ledger_file import append_run, read
 from pybsp.ledger.log import Log
-from pybsp.machines.machine import BSPMachine
+from pybsp.machines.bsp import BSPMachine
 from pybsp.supersteps.superstep import SuperstepEngine
 from pybsp.transport.router import Direct
 from pybsp.transport.virtual import Scheduler, VirtualMeeting, VirtualTransport

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pybsp.errors import UsageError
-from pybsp.machines.machine import BSPMachine
+from pybsp.machines.bsp import BSPMachine
 
 from . import machine_file
 from .estimates import Estimate, Flag

@@ -37,7 +37,9 @@ import pybsp
 from pybsp.errors import LauncherError, UsageError
 from pybsp.ground import settings
 from pybsp.logp.processor import Processor
-from pybsp.machines.machine import BSPMachine, EBSPMachine, LogPMachine
+from pybsp.machines.bsp import BSPMachine
+from pybsp.machines.ebsp import EBSPMachine
+from pybsp.machines.logp import LogPMachine
 from pybsp.transport.launcher import load
 
 from . import design, placement, signature

@@ -20,7 +20,9 @@ from typing import Any
 
 from pybsp.errors import UsageError
 from pybsp.ground.decoding import decode, fields, figure, harmless, of
-from pybsp.machines.machine import BSPMachine, EBSPMachine, LogPMachine
+from pybsp.machines.bsp import BSPMachine
+from pybsp.machines.ebsp import EBSPMachine
+from pybsp.machines.logp import LogPMachine
 from pybsp.machines.machine_file import FORMAT, VERSION, read_parts, replace_file
 
 from .estimates import Estimate

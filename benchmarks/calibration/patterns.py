@@ -46,7 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pybsp.errors import UsageError
-from pybsp.machines.machine import others_waited
+from pybsp.machines.bsp import others_waited
 
 from .samples import EXCHANGE, Point
 

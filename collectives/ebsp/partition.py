@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from ...bsp import BSP
 from ...errors import UsageError
 from ...layouts import Block
+from ...machines.bsp import BSPMachine
 from ...machines.cost import Machine
-from ...machines.machine import BSPMachine, EBSPMachine
+from ...machines.ebsp import EBSPMachine
 from ..primitive import integer
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
 from ..ground import settings
-from ..machines.machine import BSPMachine
+from ..machines.bsp import BSPMachine
 from .asked import CheckpointOptions
 from .folder import Folder, lock
 from .record import Recorder, RecordHeader, RecordingRouter

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from ..errors import CheckpointError
 from ..ground.announcing import announce
-from ..machines.machine import BSPMachine
+from ..machines.bsp import BSPMachine
 from ..transport import FREE, KIND, SAVE, Arrival, Charge, Parcels, Section, Transport
 from ..transport.router import Router
 from .part import SavedPart, Written, copy, read

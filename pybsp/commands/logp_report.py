@@ -20,7 +20,7 @@ from ..ledger.pictures import note, safe
 from ..logp.replay import predict
 from ..logp.timeline import PARTS, Timeline
 from ..logp.traced_run import TracedRun, run_of
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 
 ROWS = 64  # processors of a table, and lanes of a picture
 BINS = 240

@@ -39,7 +39,8 @@ from ..ledger.ledger import index_words, overlaps
 from ..ledger.ledger_file import is_ledger, read
 from ..ledger.pictures import note, safe, shown_label
 from ..ledger.records import PartTotals, Record
-from ..machines.machine import BSPMachine, others_waited, resized
+from ..machines.bsp import BSPMachine, others_waited
+from ..machines.in_force import resized
 from ..processes import process
 from ..rides.shown import shown_by
 from ..runs import machine_cache, simulation, threads

@@ -46,7 +46,8 @@ def environment_of(options: argparse.Namespace, choices: Mapping[str, Choice]) -
         raise LauncherError(f"program {options.program}: {why}")
     files = {key: choices[key] for key in ("machine", "ledger", "trace") if key in choices}
     if "machine" in files:
-        from ..machines.machine import BSPMachine, LogPMachine
+        from ..machines.bsp import BSPMachine
+        from ..machines.logp import LogPMachine
 
         path = files["machine"].value
         # A LogP program needs no BSP machine.

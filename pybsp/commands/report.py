@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import UsageError
 from ..ground.argument_types import some_text
 from ..ground.files import require_outputs
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from . import logp_report, page, table
 
 

@@ -10,7 +10,8 @@ from ..errors import UsageError
 from ..ground.convert import few
 from ..ground.instead import hinting
 from ..ground.public import Public
-from ..machines.machine import BSPMachine, EBSPMachine
+from ..machines.bsp import BSPMachine
+from ..machines.ebsp import EBSPMachine
 from ..rides.ride import Ride, Stream, Supersteps, checked_steps
 from ..supersteps.labels import checked_label
 from .notes import GroupNotes

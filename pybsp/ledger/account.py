@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..errors import describe
 from ..ground.chunk import Counted, clock
-from ..machines.machine import BSPMachine, EBSPMachine, charged
+from ..machines.bsp import BSPMachine
+from ..machines.ebsp import EBSPMachine
+from ..machines.in_force import charged
 from ..transport import Charge, Transport
 from .log import Log
 

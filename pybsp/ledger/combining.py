@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ground.chunk import COLUMNS, clock
-from ..machines.machine import BSPMachine, EBSPMachine
+from ..machines.bsp import BSPMachine
+from ..machines.ebsp import EBSPMachine
 from ..messages.agreement import once
 from ..transport import LEDGER, REPLIES, Parcel, Section
 from .log import Charges, charges, combine, ridden, shares

@@ -21,7 +21,9 @@ import numpy as np
 from ..errors import UsageError
 from ..ground.files import path_of, replacing
 from ..ground.versions import versions
-from ..machines.machine import NO_KINDS, BSPMachine, EBSPMachine, charged, others_waited
+from ..machines.bsp import BSPMachine, others_waited
+from ..machines.ebsp import EBSPMachine
+from ..machines.in_force import NO_KINDS, charged
 from .log import INDICES, ITEMS, LABEL, MEAN, MEASURED, MESSAGES, SECONDS, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, Log
 from .records import DERIVED, NO_PARTS, PartTotals, Record, Records, Supersteps, of_file
 

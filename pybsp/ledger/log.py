@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ground.chunk import COLUMNS, Chunk
-from ..machines.machine import NO_KINDS, BSPMachine, EBSPMachine, charged
+from ..machines.bsp import BSPMachine
+from ..machines.ebsp import EBSPMachine
+from ..machines.in_force import NO_KINDS, charged
 from ..ways import firsts
 
 # The columns of a processor's rows.

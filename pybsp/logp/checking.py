@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import UsageError
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from .arguments import whole
 from .differences import difference_of_results
 from .engine import Engine, SimulatedProcessor, exit_error

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..compiled import goal as compiled
 from ..errors import UsageError
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from .engine import Simulation
 from .operations import ANY, CALC, RECV, SEND, Channel, Operation, channels_to, receiving
 from .schedule import Adversary, Earliest, Schedule

@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import DeadlockError, ProcessorError, UnreceivedError, UsageError
 from ..ground.failures import note_place
 from ..ground.instead import hinting
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from . import wording
 from .arguments import MOST_STEPS, destination, whole, whole_steps
 from .payload import arriving, read

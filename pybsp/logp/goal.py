@@ -32,7 +32,7 @@ from typing import NamedTuple
 
 from ..errors import UsageError
 from ..ground.files import replacing
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from .columns import Columns
 from .engine import Engine, Simulation
 from .operations import (

@@ -24,7 +24,7 @@ from ..ground.files import require_outputs
 from ..ground.versions import versions
 from ..ledger import chrome
 from ..ledger.ledger_file import acknowledge
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from ..runs import simulation
 from ..runs.session import Session
 from ..runs.world import mark, report_failure, usable_mpi

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import greenlet
 
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from .arguments import destination
 from .differences import difference
 from .payload import arriving, copied, read

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
 from ..errors import UsageError
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from .engine import Engine, SimulatedProcessor
 from .trace import Trace
 from .words import streaming

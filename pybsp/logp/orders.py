@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from .timeless import Name, Order, TimelessExecution, TimeLookedAtError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, overload
 
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 
 
 class Message(NamedTuple):

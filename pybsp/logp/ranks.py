@@ -37,7 +37,7 @@ import numpy as np
 
 from ..errors import BSPError, DeadlockError, ProcessorError, UsageError
 from ..ground.instead import hinting
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from ..transport import DRAIN, MAIL, Parcel, Section
 from ..transport.medium import MPITransport
 from ..transport.waiting import SPIN

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence, Set
 from typing import Any
 
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from .engine import Engine
 from .schedule import Schedule, seed_of
 from .timeless import Name, Order

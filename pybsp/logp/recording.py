@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..compiled import stamps as compiled
 from ..ground.clocks import ROUNDS, Clock, offset
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from ..transport import DRAIN, MAIL, Section
 from ..transport.medium import MPITransport
 from .operations import RECV, SEND

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from ..errors import UsageError
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from .goal import played
 from .schedule import Schedule, schedule_of
 from .simulation import machine_of

@@ -23,7 +23,7 @@ import random
 from collections.abc import Callable, Sequence, Set
 
 from ..errors import UsageError
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from .arguments import SCHEDULES as SCHEDULES
 from .arguments import whole
 

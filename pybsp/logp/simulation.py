@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import UsageError
 from ..ground import settings
 from ..ground.convert import check_program, processors
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from .arguments import MOST_STEPS, whole
 from .engine import Engine, Simulation
 from .processor import Program

@@ -9,7 +9,7 @@ import greenlet
 
 from ..errors import DeadlockError, UnreceivedError, UsageError
 from ..ground.instead import hinting
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from .arguments import destination, whole_steps
 from .payload import arriving, copied, read
 from .processor import Message

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import UsageError
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from .columns import Columns
 from .engine import Simulation
 from .operations import CALC, RECV, SEND, operations_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from .words import streaming
 
 Times = NDArray[np.int64]

@@ -23,7 +23,7 @@ from ..ground.decoding import (
     untouched,
     whole,
 )
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from .arguments import CAPACITIES
 from .operations import RECV, SEND
 from .timeline import Timeline, paired

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UsageError
-from ..machines.machine import LogPMachine
+from ..machines.logp import LogPMachine
 from ..messages.mail import PLAIN_NUMBERS, Mail
 from ..transport.memory import BufferPool
 from . import wording

@@ -14,13 +14,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import UsageError
-from ..ground.decoding import Decoder, decode, fields, harmless, read_json, shown, versioned
+from ..ground.decoding import Decoder, decode, fields, harmless, number, read_json, shown, versioned, whole
 from ..ground.files import path_of, replacing
 from ..processes.process import MOST_PROCESSORS
 
 FORMAT = "pybsp-machine"
 VERSION = 1
 PARTS = ("bsp", "ebsp", "logp", "placement", "calibration")  # that a machine file may have
+PROCESSORS = whole(1, MOST_PROCESSORS)  # in a file
+LEAST, ABOVE = number(), number(above=True)
 Part = TypeVar("Part", bound="MachinePart")
 
 
@@ -193,3 +195,9 @@ def read_parts(file: Path) -> dict[str, Any]:
     if unknown:
         raise UsageError(f"{origin}: it holds {unknown}, which this pybsp does not know; known are {', '.join(PARTS)}")
     return content
+
+
+def check_calibrated(name: str, calibrated: Any) -> None:
+    """Refuse what is not true or false, which no machine file would hold."""
+    if not isinstance(calibrated, bool):
+        raise UsageError(f"{name}: calibrated must be True or False, got {calibrated!r:.60}")

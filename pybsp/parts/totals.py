@@ -20,7 +20,9 @@ from ..ledger.combining import ASKING
 from ..ledger.ledger import priced
 from ..ledger.log import ITEMS, MEASURED, MESSAGES, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, combine
 from ..ledger.records import NO_PARTS, PartTotals
-from ..machines.machine import BSPMachine, EBSPMachine, resized
+from ..machines.bsp import BSPMachine
+from ..machines.ebsp import EBSPMachine
+from ..machines.in_force import resized
 from ..transport import LEDGER, REPLIES, Parcel, Section
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from ..ledger.account import Account
 from ..ledger.combining import exchange_ledger
 from ..ledger.ledger import Ledger
 from ..ledger.ledger_file import LedgerFile
-from ..machines.machine import BSPMachine, machine_in_force
+from ..machines.bsp import BSPMachine
+from ..machines.in_force import machine_in_force
 from ..parts.totals import exchange_totals
 from ..processes import notebook
 from ..routing.choice import Routing, name_of, named, resolved

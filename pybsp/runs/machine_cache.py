@@ -18,7 +18,7 @@ from .._version import __version__
 from ..compiled import core
 from ..errors import UsageError
 from ..ground import settings
-from ..machines.machine import BSPMachine
+from ..machines.bsp import BSPMachine
 from ..processes import process
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..bsp import BSP
 from ..lazy import of_programs
 from ..ledger.account import Account
-from ..machines.machine import BSPMachine
+from ..machines.bsp import BSPMachine
 from ..processes import process
 from ..supersteps.superstep import SuperstepEngine
 from ..transport.media.near import Near

@@ -24,7 +24,9 @@ from ..ledger.account import VirtualAccount
 from ..ledger.ledger import Ledger
 from ..ledger.ledger_file import LedgerFile
 from ..ledger.log import Log, charges, combine, ridden
-from ..machines.machine import BSPMachine, EBSPMachine, for_p, machine_in_force
+from ..machines.bsp import BSPMachine
+from ..machines.ebsp import EBSPMachine
+from ..machines.in_force import for_p, machine_in_force
 from ..on_network import Steps, steps_of
 from ..parts.totals import largest, sums
 from ..rides.shown import AsShown

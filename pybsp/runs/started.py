@@ -28,7 +28,7 @@ from .session import is_running
 if TYPE_CHECKING:
     from ..ground.by_value import Classes
     from ..ledger.ledger import Ledger
-    from ..machines.machine import BSPMachine
+    from ..machines.bsp import BSPMachine
     from ..routing.choice import Routing
 
 T = TypeVar("T")

@@ -20,7 +20,8 @@ import greenlet
 
 from ..errors import AbortError, BSPError, SyncError
 from ..ground.failures import Failure, processor_error
-from ..machines.machine import BSPMachine, EBSPMachine
+from ..machines.bsp import BSPMachine
+from ..machines.ebsp import EBSPMachine
 from . import FLAG_GETS, FLAG_PACKETS, FREE, JOINED, KIND, Arrival, Charge, Parcel, Parcels
 from .memory import BufferPool
 

@@ -30,7 +30,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...machines.machine import BSPMachine, EBSPMachine
+from ...machines.bsp import BSPMachine
+from ...machines.ebsp import EBSPMachine
 from ...transport import FLAG_PACKETS, FREE, MAIL, PASS, Arrival, Charge, Parcel, Parcels, Transport
 from ..relation import Relation
 from .intermediates import intermediates

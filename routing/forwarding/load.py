@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...errors import UsageError
-from ...machines.machine import BSPMachine, EBSPMachine
+from ...machines.bsp import BSPMachine
+from ...machines.ebsp import EBSPMachine
 from ..relation import Relation
 
 Ints = NDArray[np.int64]

@@ -7,7 +7,8 @@ from typing import Any
 
 from ...errors import UsageError
 from ...ground.convert import whole
-from ...machines.machine import BSPMachine, EBSPMachine
+from ...machines.bsp import BSPMachine
+from ...machines.ebsp import EBSPMachine
 from ...transport.memory import ALIGN as CELL
 
 PACKET = 1024  # bytes

@@ -22,7 +22,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...machines.machine import BSPMachine, EBSPMachine
+from ...machines.bsp import BSPMachine
+from ...machines.ebsp import EBSPMachine
 from ...messages.agreement import once
 from ...transport import FLAG_PACKETS, FREE, JOINED, Arrival, Charge, Parcels
 from ..relation import Relation

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ...machines.machine import LogPMachine
+from ...machines.logp import LogPMachine
 from .phases import Phases, wait_until
 
 

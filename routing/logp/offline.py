@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...errors import UsageError
 from ...logp.processor import Message, Processor
-from ...machines.machine import LogPMachine
+from ...machines.logp import LogPMachine
 from ..decomposition import decompose, relation
 from .combine_broadcast import combine_broadcast, common_start
 from .phases import Phases, period

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...errors import RoutingError, UsageError
 from ...logp.schedule import Schedule
-from ...machines.machine import LogPMachine
+from ...machines.logp import LogPMachine
 from ..networks.network import Network, check_two_phase
 from ..seeds import Seed, generator
 

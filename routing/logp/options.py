@@ -11,7 +11,9 @@ import numpy as np
 from ...errors import UsageError
 from ...ground.convert import whole
 from ...logp.arguments import CAPACITIES, SCHEDULES
-from ...machines.machine import BSPMachine, EBSPMachine, LogPMachine
+from ...machines.bsp import BSPMachine
+from ...machines.ebsp import EBSPMachine
+from ...machines.logp import LogPMachine
 
 ALGORITHMS = ("sorted", "offline", "random")
 BETA_END = 1e100  # costs by larger ones may be beyond all floats

@@ -6,7 +6,7 @@ from collections import deque
 from typing import Any, overload
 
 from ...logp.processor import Message, Processor
-from ...machines.machine import LogPMachine
+from ...machines.logp import LogPMachine
 
 
 class Phases:

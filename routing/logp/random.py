@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...errors import UsageError
 from ...logp.processor import Message
-from ...machines.machine import LogPMachine
+from ...machines.logp import LogPMachine
 from .combine_broadcast import combine_broadcast, combine_start, common_start
 from .phases import Phases, wait_until
 from .pipelined import pipelined

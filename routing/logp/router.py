@@ -25,7 +25,7 @@ from ...logp.engine import Engine
 from ...logp.processor import Message
 from ...logp.ranks import RankProcessor
 from ...logp.schedule import schedule_of
-from ...machines.machine import LogPMachine
+from ...machines.logp import LogPMachine
 from ...transport import FREE, KIND, Arrival, Charge, Parcel, Parcels, Transport
 from ...transport.medium import MPITransport
 from ...transport.memory import ALIGN, BufferPool

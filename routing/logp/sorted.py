@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...errors import UsageError
 from ...logp.processor import Message
-from ...machines.machine import LogPMachine
+from ...machines.logp import LogPMachine
 from . import combine_broadcast
 from .combine_broadcast import combine_start
 from .phases import Phases, period

@@ -13,7 +13,7 @@ from ...errors import BSPError, DeadlockError, UnreceivedError, UsageError
 from ...ground.failures import note_place
 from ...logp import wording
 from ...logp.payload import arriving
-from ...machines.machine import LogPMachine
+from ...machines.logp import LogPMachine
 from .control import Control, State, SubtreeReport, Verdict
 from .execution import Part
 from .processor import CycleProcessor

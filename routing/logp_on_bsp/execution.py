@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...logp.engine import Simulation
 from ...logp.trace import Trace
-from ...machines.machine import LogPMachine
+from ...machines.logp import LogPMachine
 
 
 class Part(NamedTuple):

@@ -15,7 +15,7 @@ from ...logp.arguments import destination, whole_steps
 from ...logp.payload import read, sendable
 from ...logp.processor import Message
 from ...logp.task import ProgramTask
-from ...machines.machine import LogPMachine
+from ...machines.logp import LogPMachine
 
 
 class DeliveredMessage(NamedTuple):

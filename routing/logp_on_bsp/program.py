@@ -14,7 +14,8 @@ from ...ground.convert import check_program
 from ...logp.engine import Simulation
 from ...logp.processor import Program
 from ...logp.simulation import machine_in_force
-from ...machines.machine import BSPMachine, LogPMachine
+from ...machines.bsp import BSPMachine
+from ...machines.logp import LogPMachine
 from . import stalling
 from .control import height
 from .cycles import Cycles

@@ -27,7 +27,7 @@ from ...collectives.bitonic_sort import bitonic_sort
 from ...collectives.prefix import prefix
 from ...logp.payload import copied
 from ...machines.cost import Cost, Machine, Superstep
-from ...machines.machine import LogPMachine
+from ...machines.logp import LogPMachine
 from .control import height
 from .cycles import Cycles, length
 from .processor import CycleProcessor

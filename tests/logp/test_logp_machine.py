@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pybsp import BSPMachine, LogPMachine
 from pybsp.errors import UsageError
-from pybsp.machines.machine import EBSPMachine
+from pybsp.machines.ebsp import EBSPMachine
 from pybsp.machines.machine_file import FORMAT, VERSION
 
 pytestmark = pytest.mark.fast  # all of their many cases, which take a millisecond each

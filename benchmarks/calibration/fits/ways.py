@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pybsp.machines.machine import FURTHER, LATE, BSPMachine
+from pybsp.machines.bsp import FURTHER, LATE, BSPMachine
 from pybsp.ways import WAY, named, with_lent
 
 from ..estimates import Estimate

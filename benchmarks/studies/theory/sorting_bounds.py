@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from pybsp.machines.machine import LogPMachine
+from pybsp.machines.logp import LogPMachine
 from pybsp.routing.logp.sorting.steps import sequential, transfer_time
 
 AKS_LAYERS = 1830  # times log2 p

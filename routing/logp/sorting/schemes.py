@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ....logp.processor import Message
-from ....machines.machine import LogPMachine
+from ....machines.logp import LogPMachine
 from ..phases import Phases, period
 from ..pipelined import pipelined
 from .networks import network

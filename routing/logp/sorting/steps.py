@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from ....machines.machine import LogPMachine
+from ....machines.logp import LogPMachine
 from ..phases import Phases, period
 from ..pipelined import pipelined
 
