@@ -230,7 +230,7 @@ def look_through(notes: Sequence[Any], superstep: int) -> Registered:
     if labels[0] is not None and any(label[0] != labels[0][0] for label in labels):
         pids_by_label: dict[str, list[int]] = {}
         for pid, (label, line) in enumerate(labels):
-            pids_by_label.setdefault(f'"{label}" at {line}', []).append(pid)
+            pids_by_label.setdefault((f'"{label}"' if label else "no label") + f" at {line}", []).append(pid)
         text = "; ".join(f"{pids(who)}: {what}" for what, who in pids_by_label.items())
         raise SyncError(f"the processors labelled superstep {superstep} differently: {text}")
     return Registered([None if note is None else note[0] for note in notes], shapes)

@@ -569,8 +569,8 @@ class SuperstepEngine:
             parcels, sent = self.pack_rides()
             note, declared = None, self.registrations.declared
             if declared or self.checked:
-                label = account.label or (name if more is None else "collectives on groups")
-                note = (None, declared or None, (label, where()) if self.checked else None)
+                # Labels of the program: names of what is called are compared with its arguments (rides/ride.py).
+                note = (None, declared or None, (account.label, where()) if self.checked else None)
                 sent = _agreed(sent)
             flags = self.flags | (FLAG_MORE if more else 0)
             enter = clock()

@@ -202,10 +202,24 @@ def test_labels_of_collectives_that_differ_are_an_error_in_checked_mode_alone(sp
     errors = spmd.errors(main)
     if spmd.checked and spmd.p > 1:
         assert [type(error) for error in errors] == [pybsp.SyncError] * spmd.p
-        for label in ('"norm"', '"allreduce"'):
+        for label in ('processor 0: "norm" at', ": no label at"):
             assert label in str(errors[0])
     else:
         assert errors == [None] * spmd.p
+
+
+def test_names_of_collectives_are_no_labels_that_are_compared(spmd: Spmd) -> None:
+    def in_another_order(bsp: pybsp.BSP) -> list[float]:
+        tickets = [collectives.allreduce.start(bsp, 1.0, np.add), collectives.prefix.start(bsp, 1.0, np.maximum)]
+        for ticket in tickets[:: -1 if bsp.pid else 1]:
+            ticket.finish()
+        return [float(ticket.value) for ticket in tickets]
+
+    assert spmd(in_another_order) == [[spmd.p, 1.0]] * spmd.p
+    errors = spmd.errors(lambda bsp: (collectives.prefix if bsp.pid else collectives.allreduce)(bsp, 1.0, np.add))
+    for error in errors[: spmd.p if spmd.p > 1 else 0]:
+        assert isinstance(error, pybsp.UsageError)
+        assert "is in prefix(" in str(error) or "is in allreduce(" in str(error)
 
 
 def test_an_error_names_the_label(spmd: Spmd) -> None:
