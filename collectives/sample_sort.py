@@ -180,10 +180,28 @@ def cost_of(
 
 def _bounded(machine: Machine, sizes: Counts, itemsizes: list[int]) -> Cost:
     """The cost of blocks of these sizes, at most."""
+    into, total = most(len(sizes), sizes), int(sizes.sum())
+    return _of_blocks(machine, sizes, itemsizes, (int(sizes.max()), min(into, total), total), into)
+
+
+def typical(machine: Machine, n: int, itemsizes: list[int]) -> Cost:
+    """About what blocks of n keys in random order cost; itemsizes: of a key, and of a value."""
+    p = machine.p
+    away = n - n // p
+    return _of_blocks(machine, np.full(p, n), itemsizes, (away, away, p * away), n)
+
+
+def _of_blocks(machine: Machine, sizes: Counts, itemsizes: list[int], moved: tuple[int, int, int], into: int) -> Cost:
+    """The cost of blocks of these sizes.
+
+    Args:
+        moved: keys that leave a processor, that come to one, and that move in all.
+        into: keys that a processor has in the end.
+    """
     p = len(sizes)
     if p == 1:
         return Cost(machine, (), sorting(int(sizes[0])))
-    n, total, largest = sizes.tolist(), int(sizes.sum()), int(sizes.max())
+    n = sizes.tolist()
 
     # Every message may be rounded up to whole words; without keys there is no message.
     def words(keys: int, messages: int) -> int:
@@ -192,10 +210,10 @@ def _bounded(machine: Machine, sizes: Counts, itemsizes: list[int]) -> Cost:
     sampled = [sample_places(p, block).size for block in n]
     counted = -(-np.array(sampled) * itemsizes[0] // 8)
     first = to_all(counted)._replace(w=max(map(sorting, n)))
-    into = most(p, sizes)
+    out, came, total = moved
     second = first._replace(
-        h_out=words(largest, p - 1),
-        h_in=words(min(into, total), p - 1),
+        h_out=words(out, p - 1),
+        h_in=words(came, p - 1),
         messages=(p - 1) * len(itemsizes),
         M=words(total, p * (p - 1)),
         w=max(splitting(p, block, sum(sampled)) for block in n),

@@ -8,8 +8,9 @@
 All-gather is bitonic sort with all stages melted: s = ceil(log2 p). A stage alone would send the whole of a group's
 keys to its first level's comparators too; melted they travel once, and no superstep is left between them.
 
-What costs least depends on the largest block, so all learn how large blocks are before. A block that is short (`short`)
-goes to all in that superstep, instead of its size: where all of them are, that is the all-gather.
+What costs least depends on the largest block, so all learn how large blocks are before. What sample sort costs depends
+on the keys too: it is compared by what keys in random order cost (`typical`), and `cost` gives its bound. A block that
+is short (`short`) goes to all in that superstep, instead of its size: where all of them are, that is the all-gather.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ from .sample_sort import cost as cost_sample
 from .sample_sort import plan as plan_sample
 from .sample_sort import run as run_sample
 from .sample_sort import table
+from .sample_sort import typical as typical_sampled
 
 Counts = NDArray[np.int64]
 SHORT = 1 << 20  # keys of a short block, at most, whatever it costs
@@ -137,7 +139,7 @@ def _balancing(counts: Counts, targets: Counts) -> Step:
 
 @lru_cache(maxsize=1024)
 def choose(machine: Machine, n: int, widths: Widths, lone: bool, even: bool, algorithm: str | None = None) -> Way:
-    """What costs least.
+    """What costs least, sample sort by what is typical.
 
     Args:
         machine: whose costs.
@@ -155,7 +157,13 @@ def choose(machine: Machine, n: int, widths: Widths, lone: bool, even: bool, alg
     if algorithm == "sample" or (algorithm is None and not lone):
         ways.append(Way("sample"))
     sizes = np.full(machine.p, n)
-    return min(ways, key=lambda way: _cost(machine, sizes, widths, even, way).seconds)
+
+    def expected(way: Way) -> float:
+        if way.algorithm == "sample":
+            return typical(machine, n, widths).seconds
+        return _cost(machine, sizes, widths, even, way).seconds
+
+    return min(ways, key=expected)
 
 
 @lru_cache(maxsize=1024)
@@ -235,6 +243,16 @@ def _sampled(machine: Machine, sizes: Counts, widths: Widths, moved: Counts | No
     out, into, all_of_them = (-(-keys * row // 8) + min(p - 1, keys) for keys in (largest, n, total))
     step_bound = Superstep(out, into, p - 1, all_of_them + p * (p - 1) * (row % 8 > 0), 0.0, p - 1)
     return sort_cost + prefix.cost(machine, 1) + Cost(machine, [step_bound])
+
+
+def typical(machine: Machine, n: int, widths: Widths) -> Cost:
+    """About what sample sort costs where all have n keys in random order."""
+    p = machine.p
+    sort_cost = typical_sampled(machine, n, [widths.key] + [widths.value] * (widths.value is not None))
+    if p == 1:
+        return sort_cost
+    # Few keys are not where they belong by then, of what is in random order.
+    return sort_cost + prefix.cost(machine, 1) + Cost(machine, [Superstep(0, 0, 0, 0)])
 
 
 def cost(
@@ -431,7 +449,7 @@ def sort(
     is chosen for arrays, or "bitonic" is asked for, all learn before how large blocks are: an `allreduce` of 2 words;
     where that is one superstep, and none is asked for, one in which short blocks go to all instead of their sizes, and
     the only one if all are short. Where sizes differ, after "bitonic" a `prefix` and two supersteps. `sort.cost` has it
-    exactly.
+    exactly; of "sample", which is compared by what keys in random order cost, as a bound.
 
     Source: *Communication primitives for BSP computers*, section 4; the first stages in one superstep are derived.
 
