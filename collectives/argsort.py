@@ -14,7 +14,7 @@ from . import balanced
 from .balanced_sort import key_kind, with_division
 from .balanced_sort import plan_of as plan_of_sorting
 from .plan import Plan
-from .primitive import Call, primitive
+from .primitive import Call, checked_out, placed, primitive
 from .sample_sort import checked
 from .sample_sort import cost_of as cost_of_sorting
 from .sample_sort import run as run_sorting
@@ -50,7 +50,7 @@ def cost(machine: Machine, keys: ArrayLike | None = None, counts: ArrayLike | No
 
 
 @primitive(cost, plan)
-def argsort(bsp: BSP, keys: Any) -> Supersteps[NDArray[np.int64]]:
+def argsort(bsp: BSP, keys: Any, *, out: NDArray[Any] | None = None) -> Supersteps[NDArray[np.int64]]:
     """The indices that sort the keys of all processors, divided equally; stable; collective.
 
     Args:
@@ -59,6 +59,7 @@ def argsort(bsp: BSP, keys: Any) -> Supersteps[NDArray[np.int64]]:
             may differ from processor to processor and be 0. Any dtype that numpy sorts, in its order (NaN and NaT
             last), and objects that compare with <. The dtype is equal on all processors, empty blocks included; strings
             may differ in length.
+        out: keyword only: an array for the result, of its shape and of a dtype that it can be cast to. None: a new one.
 
     Returns:
         Of ``np.argsort(all_keys, kind="stable")``, N indices of the whole array, those from pid*N div p up to
@@ -82,6 +83,7 @@ def argsort(bsp: BSP, keys: Any) -> Supersteps[NDArray[np.int64]]:
     """
     block, _ = checked(keys, None, NAME)
     call = Call(bsp, NAME, keys=key_kind(block))
+    checked_out(NAME, out)
     # 1. Each key goes with its processor and its place there.
     call.ends(4)
     here = (bsp.pid << PLACES) + np.arange(len(block))
@@ -92,4 +94,5 @@ def argsort(bsp: BSP, keys: Any) -> Supersteps[NDArray[np.int64]]:
     starts = np.cumsum(sizes[:, 0]) - sizes[:, 0]
     indices = starts[origins >> PLACES] + (origins & ((1 << PLACES) - 1))
     # 3. They are divided equally.
-    return (yield from balanced.run(call, [indices], sizes[:, 1]))[0]
+    mine: NDArray[np.int64] = placed(NAME, (yield from balanced.run(call, [indices], sizes[:, 1]))[0], out)
+    return mine

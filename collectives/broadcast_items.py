@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..bsp import BSP
 from ..machines.cost import Cost, Machine
@@ -14,7 +15,7 @@ from . import broadcast_groups, dissemination, tree
 from .counted.broadcast_items import counted
 from .dissemination import Copy
 from .plan import Plan, Step, joined
-from .primitive import Call, integer, primitive, processor
+from .primitive import Call, checked_out, integer, placed, primitive, processor
 
 
 @lru_cache(maxsize=64)
@@ -67,7 +68,7 @@ def cost(machine: Machine, words: int = 1) -> Cost:
 
 
 @primitive(cost, plan)
-def broadcast_items(bsp: BSP, items: Any, root: int = 0) -> Supersteps[Any]:
+def broadcast_items(bsp: BSP, items: Any, root: int = 0, *, out: NDArray[Any] | None = None) -> Supersteps[Any]:
     """Give all processors the items of one, by spreading them over the processors first; collective.
 
     Args:
@@ -75,6 +76,8 @@ def broadcast_items(bsp: BSP, items: Any, root: int = 0) -> Supersteps[Any]:
         items: root only (ignored elsewhere): an array of any shape and dtype, or any picklable object, which goes as
             its pickle. It is cut into words, so k is its size in words.
         root: whose items; equal on all processors.
+        out: keyword only: an array for the result, if that is one, of its shape and of a dtype that it can be cast to.
+            None: a new one.
 
     Returns:
         On the root its own object (of a read-only array a copy); elsewhere an array or object of its own, which may be
@@ -97,10 +100,11 @@ def broadcast_items(bsp: BSP, items: Any, root: int = 0) -> Supersteps[Any]:
         [15.0, 15.0, 15.0, 15.0]
     """
     root = processor("broadcast_items", "root", root, bsp.p)
-
+    checked_out("broadcast_items", out)
     call = Call(bsp, "broadcast_items", root=root)
     choice = partial(_choice, bsp.machine)
-    return (yield from dissemination.run(call, items, root, choice, {"2d": run}, argument="items"))
+    found = yield from dissemination.run(call, items, root, choice, {"2d": run}, out=out, argument="items")
+    return placed("broadcast_items", found, out)
 
 
 def _choice(machine: Machine, words: int, _: bool) -> tuple[str, int]:

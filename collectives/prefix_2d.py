@@ -24,6 +24,7 @@ from .primitive import (
     Order,
     check_operator,
     checked_order,
+    checked_out,
     descriptor,
     detached,
     elementwise,
@@ -34,6 +35,7 @@ from .primitive import (
     own_argument,
     own_result,
     packed,
+    placed,
     primitive,
     sources,
     taken,
@@ -106,7 +108,15 @@ def cost(machine: Machine, k: int, words: float = 1, degree: int | None = None, 
 
 
 @primitive(cost, plan)
-def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, order: Order = "any") -> Supersteps[Any]:
+def prefix_2d(
+    bsp: BSP,
+    column: Any,
+    op: Operator,
+    degree: int | None = None,
+    order: Order = "any",
+    *,
+    out: NDArray[Any] | None = None,
+) -> Supersteps[Any]:
     """The inclusive prefix sums of each row of a k x p matrix, of which each processor holds a column; collective.
 
     Args:
@@ -119,6 +129,8 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, or
         order: "any": bits of floating-point sums depend on k, on the degree, and on the machine that chooses it.
             "fixed": they depend on p and the values alone (fixed_order.py), and are those of `prefix`. Equal on all
             processors.
+        out: keyword only: an array for the result, if that is one, of its shape and of a dtype that it can be cast to.
+            It may be the column. None: a new one.
 
     Returns:
         An array of the column's shape, or a list: item i is that of processor 0 op ... op that of this processor. Of a
@@ -148,6 +160,7 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, or
     array = is_array(column)
     kind = descriptor(column).kind if array else f"{len(column)} objects"
     call = Call(bsp, "prefix_2d", order, column=kind, op=name, degree=given)
+    checked_out("prefix_2d", out)
     runs = on_runs(op, array)
     taking: Any = own_argument(column) if array else [taken(item, "prefix_2d", "column") for item in column]
     items = taking.reshape(-1) if runs is op else taking
@@ -156,11 +169,11 @@ def prefix_2d(bsp: BSP, column: Any, op: Operator, degree: int | None = None, or
     call.takes(len(plan(bsp.p, len(items), chosen, order)))
     result = yield from run(call, items, runs, chosen, words, order)
     if runs is op:
-        return result.reshape(column.shape)
+        result = result.reshape(column.shape)
     if array:
-        return result
+        return placed("prefix_2d", result, out)
     result = [detached(mine, item) for mine, item in zip(result, column, strict=True)]
-    return _of_objects(result, column.shape) if isinstance(column, np.ndarray) else result
+    return placed("prefix_2d", _of_objects(result, column.shape) if isinstance(column, np.ndarray) else result, out)
 
 
 def _checked_column(column: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
 from .blocks import Ints, even_cuts
 from .plan import Plan, Step, joined
-from .primitive import Call, integer, primitive
+from .primitive import Call, checked_out, integer, placed, primitive
 
 NAME = "random_permutation"
 MOST = 10**9 - 1  # as numpy draws hypergeometric numbers of fewer items
@@ -59,7 +60,9 @@ def cost(machine: Machine, n: int, seed: int | None = None) -> Cost:
 
 
 @primitive(cost, plan)
-def random_permutation(bsp: BSP, n: int, seed: int) -> Supersteps[NDArray[np.int64]]:
+def random_permutation(
+    bsp: BSP, n: int, seed: int, *, out: NDArray[Any] | None = None
+) -> Supersteps[NDArray[np.int64]]:
     """A random order of the numbers 0 to n - 1, divided equally; collective.
 
     Every one of the n! orders is equally likely, as far as numpy's generator goes.
@@ -68,6 +71,7 @@ def random_permutation(bsp: BSP, n: int, seed: int) -> Supersteps[NDArray[np.int
         bsp: the processor.
         n: how many, 0 to 10^9 - 1. Equal on all processors.
         seed: a whole number of at least 0. Equal on all processors.
+        out: keyword only: an array for the result, of its shape and of a dtype that it can be cast to. None: a new one.
 
     Returns:
         The numbers at the places from pid*n div p up to (pid+1)*n div p, int64. They depend on n, the seed, p, and on
@@ -95,6 +99,7 @@ def random_permutation(bsp: BSP, n: int, seed: int) -> Supersteps[NDArray[np.int
     p, n, seed = _checked(NAME, bsp.p, n, seed)
     pid = bsp.pid
     call = Call(bsp, NAME, n=n, seed=seed)
+    checked_out(NAME, out)
     cuts = even_cuts(p, n)
     # One stream of numbers for each processor; another one than those that deal.
     random = np.random.default_rng([seed, 1, pid])
@@ -104,7 +109,7 @@ def random_permutation(bsp: BSP, n: int, seed: int) -> Supersteps[NDArray[np.int
     random.shuffle(mine)
     bsp.work(mine.size)
     if p == 1:
-        return mine
+        return cast("Ints", placed(NAME, mine, out))
     counts = dealt(p, pid, n, seed).tolist()
     parts = np.split(mine, np.cumsum(counts)[:-1])
     for dest, part in enumerate(parts):
@@ -122,7 +127,7 @@ def random_permutation(bsp: BSP, n: int, seed: int) -> Supersteps[NDArray[np.int
         )
     random.shuffle(found)
     bsp.work(found.size)
-    return found
+    return cast("Ints", placed(NAME, found, out))
 
 
 def dealt(p: int, pid: int, n: int, seed: int) -> Ints:

@@ -16,7 +16,7 @@ from ..layouts import Layout, common, fitting, owned, owners_by_axis
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from .plan import Plan, Step, joined
-from .primitive import Call, item_words, primitive
+from .primitive import Call, checked_out, item_words, placed, primitive, room
 
 CACHED = 16  # pairs of layouts whose index maps a processor keeps
 
@@ -80,7 +80,9 @@ def cost(machine: Machine, from_layout: Layout, to_layout: Layout, words: float 
 
 
 @primitive(cost, plan)
-def redistribute(bsp: BSP, array: Any, from_layout: Layout, to_layout: Layout) -> Supersteps[NDArray[Any]]:
+def redistribute(
+    bsp: BSP, array: Any, from_layout: Layout, to_layout: Layout, *, out: NDArray[Any] | None = None
+) -> Supersteps[NDArray[Any]]:
     """Lay an array out another way over the processors; collective.
 
     A transpose of a matrix in rows is this, from `Block((n, m), (p, 1))` to `Block((n, m), (1, p))`.
@@ -92,6 +94,7 @@ def redistribute(bsp: BSP, array: Any, from_layout: Layout, to_layout: Layout) -
             equal on all processors, empty arrays included.
         from_layout: of at most p processors, equal on all (`pybsp.layouts`).
         to_layout: likewise, of an array of the same shape.
+        out: keyword only: an array for the result, of its shape and of a dtype that it can be cast to. None: a new one.
 
     Returns:
         This processor's part by `to_layout`, an array of one's own.
@@ -137,11 +140,13 @@ def redistribute(bsp: BSP, array: Any, from_layout: Layout, to_layout: Layout) -
         )
     row = array.shape[rows:]
     call = Call(bsp, name, from_layout=from_layout, to_layout=to_layout, array=_kind(array.dtype, row))
+    checked_out(name, out)
     if maps.stays:
-        return np.array(array)
+        kept: NDArray[Any] = np.array(array) if out is None else placed(name, array, out)
+        return kept
     call.takes(1)
     # 1. Each processor sends each other one the items that are to be its.
-    result = np.empty(maps.new + row, array.dtype)
+    result = room(out, maps.new + row, array.dtype)
     for piece in maps.leaving:
         chosen = array[piece.index]
         if piece.other == pid:
@@ -151,7 +156,8 @@ def redistribute(bsp: BSP, array: Any, from_layout: Layout, to_layout: Layout) -
     letters = iter((yield from call.sync(maps.sources)))
     for piece in maps.coming:
         result[piece.index] = mine if piece.other == pid else next(letters).payload
-    return result
+    found: NDArray[Any] = placed(name, result, out)
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -20,7 +20,20 @@ from .exclusive_prefix import plan as plan_of_prefix
 from .exclusive_prefix import run as run_prefix
 from .one_superstep import at_once, is_at_once, word_counts
 from .plan import Plan
-from .primitive import NOT_SMALL, Call, Operator, applied, check_operator, elementwise, is_number, item_words, primitive
+from .primitive import (
+    NOT_SMALL,
+    Call,
+    Operator,
+    applied,
+    check_operator,
+    checked_out,
+    elementwise,
+    is_number,
+    item_words,
+    placed,
+    primitive,
+    room,
+)
 
 NAME = "segmented_prefix"
 SHORT = 32  # segments up to this length are summed side by side
@@ -53,13 +66,14 @@ def cost(machine: Machine, n: ArrayLike = 1, words: float = 1) -> Cost:
     return Cost(machine, trees, (last_works(p, choose(machine, size)) * size + local).max())
 
 
-def _small(bsp: BSP, values: Any, flags: Any, op: np.ufunc) -> Any:
+def _small(bsp: BSP, values: Any, flags: Any, op: np.ufunc, *, out: NDArray[Any] | None = None) -> Any:
     block, marks, given = _checked(values, flags, op)
     size = record_words(row_words(block))
     scheme = plan_of_prefix(bsp.p, choose(bsp.machine, size))
     if not is_at_once(bsp, scheme):
         return NOT_SMALL
-    sums, head, own = _begun(bsp, block, marks, op)
+    checked_out(NAME, out)
+    sums, head, own = _begun(bsp, block, marks, op, out)
     agreed = {"values": row_kind(block), "op": check_operator(NAME, op)}
     came = [one.view(own.dtype) for one in at_once(bsp, NAME, agreed, scheme, own.view(np.uint8))]
     if came:
@@ -67,11 +81,13 @@ def _small(bsp: BSP, values: Any, flags: Any, op: np.ufunc) -> Any:
         bsp.work((len(came) - 1) * size)
         _put_in_front(bsp, before, head, op)
     bsp.work(len(block) * row_words(block))
-    return given(sums)
+    return placed(NAME, given(sums), out)
 
 
 @primitive(cost, plan, _small)
-def segmented_prefix(bsp: BSP, values: Any, flags: Any, op: np.ufunc) -> Supersteps[Any]:
+def segmented_prefix(
+    bsp: BSP, values: Any, flags: Any, op: np.ufunc, *, out: NDArray[Any] | None = None
+) -> Supersteps[Any]:
     """The inclusive prefix sums of each segment of the values of all processors; collective.
 
     Args:
@@ -83,6 +99,8 @@ def segmented_prefix(bsp: BSP, values: Any, flags: Any, op: np.ufunc) -> Superst
             all begins one with or without a flag.
         op: an associative numpy ufunc of two arguments whose results have the dtype of the values, as np.add or
             np.maximum; it need not be commutative. Equal on all processors.
+        out: keyword only: an array for the result, if that is one, of its shape and of a dtype that it can be cast to.
+            It may be the values. None: a new one.
 
     Returns:
         For each element the sum, by op, of those of its segment up to itself: an array of one's own of the shape and
@@ -107,22 +125,23 @@ def segmented_prefix(bsp: BSP, values: Any, flags: Any, op: np.ufunc) -> Superst
     """
     block, marks, given = _checked(values, flags, op)
     call = Call(bsp, NAME, values=row_kind(block), op=check_operator(NAME, op))
-    sums, head, own = _begun(bsp, block, marks, op)
+    checked_out(NAME, out)
+    sums, head, own = _begun(bsp, block, marks, op, out)
     size = record_words(row_words(block))
     degree = choose(bsp.machine, size)
     call.takes(len(plan_of_prefix(bsp.p, degree)))
     before = yield from run_prefix(call, own, _behind(op), degree, size)
     _put_in_front(bsp, before, head, op)
     bsp.work(len(block) * row_words(block))
-    return given(sums)
+    return placed(NAME, given(sums), out)
 
 
 def _begun(
-    bsp: BSP, block: NDArray[Any], marks: NDArray[np.bool_], op: np.ufunc
+    bsp: BSP, block: NDArray[Any], marks: NDArray[np.bool_], op: np.ufunc, out: NDArray[Any] | None
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """The prefix sums of a block as if nothing were before it; those up to its first flag; what goes to others."""
     n = len(block)
-    sums = applied(NAME, bsp.pid, partial(_accumulated, op=op), block, marks)
+    sums = applied(NAME, bsp.pid, partial(_accumulated, op=op, out=out), block, marks)
     begins = bool(marks.any())
     bsp.work(n * row_words(block))
     fields: list[Any] = [("sum", block.dtype, block.shape[1:]), ("begins", np.bool_), ("some", np.bool_)]
@@ -196,9 +215,12 @@ def _checked(values: Any, flags: Any, op: Any) -> tuple[NDArray[Any], NDArray[np
     return block, marks, given
 
 
-def _accumulated(block: NDArray[Any], marks: NDArray[np.bool_], *, op: np.ufunc) -> NDArray[Any]:
+def _accumulated(
+    block: NDArray[Any], marks: NDArray[np.bool_], *, op: np.ufunc, out: NDArray[Any] | None
+) -> NDArray[Any]:
     """The prefix sums of each segment of a block, from left to right."""
-    sums = block.copy()
+    sums = room(out, block.shape, block.dtype)
+    sums[...] = block
     starts = np.union1d(np.flatnonzero(marks), np.zeros(min(1, len(block)), np.int64))
     lengths = np.diff(np.append(starts, len(block)))
     # Many short segments go element by element, all at once; a long one by itself.

@@ -26,8 +26,20 @@ CALLS: dict[str, Callable[..., Any]] = {
     "gather_blocks": lambda f, bsp, x, **more: f(bsp, x, bsp.p - 1, **more),
     "scatter_blocks": lambda f, bsp, x, **more: f(bsp, x, **more),
     "total_exchange_blocks": lambda f, bsp, x, **more: f(bsp, x, **more),
+    "redistribute": lambda f, bsp, x, **more: f(bsp, x, *laid_out(bsp.p, x.size), **more),
+    "redistribute-nothing": lambda f, bsp, x, **more: f(bsp, x, *laid_out(bsp.p, x.size)[:1] * 2, **more),
+    "segmented_prefix": lambda f, bsp, x, **more: f(bsp, x, x % 7 == 3, np.add, **more),
+    "prefix_2d": lambda f, bsp, x, **more: f(bsp, x, np.add, **more),
+    "broadcast_items": lambda f, bsp, x, **more: f(bsp, x, bsp.p - 1, **more),
+    "argsort": lambda f, bsp, x, **more: f(bsp, x, **more),
+    "random_permutation": lambda f, bsp, x, **more: f(bsp, x.size, 3, **more),
 }
 SIZES = (5, 3000, 70_000)
+
+
+def laid_out(p: int, n: int) -> tuple[pybsp.layouts.Layout, pybsp.layouts.Layout]:
+    """Two layouts of an array of which each processor has n items."""
+    return pybsp.layouts.Block(n * p, p), pybsp.layouts.Cyclic(n * p, p)
 
 
 def array_of(result: Any) -> Any:
@@ -68,6 +80,12 @@ def test_the_array_for_the_result_may_be_the_value(bsp: pybsp.BSP, size: int) ->
     collectives.allreduce(bsp, x, np.add, out=x)
     collectives.prefix(bsp, x, np.add, out=x)
     collectives.broadcast(bsp, x, 0, out=x)
+    for layouts in (laid_out(p, x.size), laid_out(p, x.size)[::-1]):
+        collectives.redistribute(bsp, x, *layouts, out=x)
+    collectives.broadcast_items(bsp, x, p - 1, out=x)
+    collectives.segmented_prefix(bsp, x, np.ones(x.size, np.bool_), np.add, out=x)
+    y = x[::-1].copy()
+    assert np.array_equal(collectives.prefix_2d(bsp, y, np.add, out=y), x[::-1] * (bsp.pid + 1))
     assert np.array_equal(x, p * np.arange(size + p) + p * (p - 1) // 2)
 
 
