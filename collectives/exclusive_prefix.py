@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
+from ..errors import UsageError
 from ..ground.short_records import INT_END, NUMBERS
 from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
@@ -154,7 +155,7 @@ def _small(
         checked_out(name, out)
     before: Any = None
     if pid == 0:
-        before = found.first if initial is None else detached(taken(initial, name, "initial"), initial)
+        before = _first(found.first, value, initial, out)
     came = found.exchange(value)
     if came is NOT_SMALL:
         return came
@@ -189,7 +190,8 @@ def exclusive_prefix(
         op: associative, need not be commutative: a numpy ufunc (elementwise on arrays) or a function of two values,
             which must not change them.
         initial: what processor 0 gets, as nothing lies before it; no other processor uses it. None: the identity of op,
-            of the value's dtype and shape, where op is a ufunc that has one, as 0 of np.add; else None.
+            of the value's dtype and shape, where op is a ufunc that has one, as 0 of np.add; else None. Beside arrays a
+            number is an array of their shape.
         degree: d of the trees, at least 2; p or more: one superstep, in which each sends to all above it. None: the
             cheapest on `bsp.machine` for the size of the value (for objects: for one word). Equal on all processors.
         out: keyword only: an array for the result, if that is one, of its shape and of a dtype that it can be cast to.
@@ -230,10 +232,7 @@ def exclusive_prefix(
         own.flags.writeable = False
     first = None
     if bsp.pid == 0:
-        if initial is None:
-            first = _identity(op, value)
-        else:
-            first = detached(taken(initial, "exclusive_prefix", "initial"), initial)
+        first = _first(None if initial is not None else _identity(op, value), value, initial, out)
     by = given or choose(bsp.machine, words)
     call.takes(len(plan(bsp.p, by)))
     before = yield from run(call, own, op, by, words)
@@ -247,6 +246,25 @@ def exclusive_prefix(
 def run(call: Call, value: Any, op: Operator, degree: int, words: float) -> Supersteps[Any]:
     """Run it with values of so many words; None on processor 0."""
     return (yield from climbed_before(call, plan(call.bsp.p, degree), value, op, words))
+
+
+def _first(identity: Any, value: Any, initial: Any, out: Any) -> Any:
+    """What processor 0 gets: the argument initial, or the identity of op.
+
+    Raises:
+        UsageError: there is neither, for the array out.
+    """
+    if initial is None:
+        if identity is None and out is not None:
+            raise UsageError(
+                "exclusive_prefix: argument initial: expected what processor 0 gets in out, as nothing lies before it "
+                "and op has no identity, got None"
+            )
+        return identity
+    first = detached(taken(initial, "exclusive_prefix", "initial"), initial)
+    if is_array(value) and is_number(first) and {value.dtype.kind, np.asarray(first).dtype.kind} <= set("biufc"):
+        return np.full(value.shape, first, np.result_type(value.dtype, first))
+    return first
 
 
 def _identity(op: Operator, value: Any) -> Any:

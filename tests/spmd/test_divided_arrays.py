@@ -9,7 +9,7 @@ import pytest
 
 import pybsp
 from pybsp import collectives
-from tests.conftest import Spmd
+from tests.conftest import Spmd, on_processors
 
 from .programs import plain
 from .values import stirred
@@ -240,3 +240,25 @@ def test_arguments_that_differ_are_an_error_everywhere(spmd: Spmd, case: str) ->
 
     for error in spmd.errors(main):
         assert f"{function.__name__}: argument {argument}: expected the same on all processors" in str(error)
+
+
+@on_processors
+@pytest.mark.parametrize("degree", [2, 99])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_a_number_that_processor_0_gets_beside_arrays_is_an_array(bsp: pybsp.BSP, degree: int, dtype: Any) -> None:
+    value = np.full((2, 3), bsp.pid + 1, dtype)
+    before = collectives.exclusive_prefix(bsp, value, np.maximum, -1, degree)
+    assert np.array_equal(before, np.full((2, 3), bsp.pid or -1))
+    assert before.dtype == dtype
+    out = np.zeros((2, 3))
+    assert collectives.exclusive_prefix(bsp, value, np.maximum, -1, degree, out=out) is out
+    assert np.array_equal(out, before)
+
+
+@pytest.mark.parametrize("degree", [2, 99])
+def test_an_array_for_what_processor_0_does_not_get_is_an_error_that_asks_for_it(spmd: Spmd, degree: int) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        return collectives.exclusive_prefix(bsp, np.ones(3), np.maximum, degree=degree, out=np.zeros(3))
+
+    for error in spmd.errors(main):
+        assert "exclusive_prefix: argument initial: expected what processor 0 gets in out" in str(error)
