@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..errors import UsageError
 from ..machines.cost import Machine
+from .primitive import elementwise
 
 
 def named(name: str, algorithm: Any, known: Sequence[str]) -> str | None:
@@ -39,7 +42,7 @@ def only_trees(name: str, algorithm: str | None, degree: int | None) -> str | No
     return "trees"
 
 
-def divisible(name: str, algorithm: str, items: int, least: int, value: str) -> None:
+def divisible(name: str, algorithm: str, items: int, least: int, value: str, op: Any = np.add) -> None:
     """Refuse an algorithm that cuts values where this one cannot be cut into so many parts.
 
     Args:
@@ -48,13 +51,19 @@ def divisible(name: str, algorithm: str, items: int, least: int, value: str) -> 
         items: of the value; 0: it is no array under a ufunc.
         least: items that the algorithm needs.
         value: what it is, in a word.
+        op: by which values are combined.
 
     Raises:
-        UsageError: too few items.
+        UsageError: an op that takes values whole, or too few items.
     """
+    if not elementwise(op):
+        raise UsageError(
+            f'{name}: argument op: expected a numpy ufunc, as np.add, with algorithm="{algorithm}", which cuts values; '
+            f"got {op!r:.60}; leave the choice to {name} (None)"
+        )
     if items < least:
         raise UsageError(
-            f'{name}: argument algorithm: "{algorithm}" cuts values, and needs a numpy ufunc as op and arrays of at '
+            f'{name}: argument algorithm: "{algorithm}" cuts values, and needs arrays of at '
             f"least {least} items, got {value} of {items} that can be cut; leave the choice to {name} (None)"
         )
 

@@ -229,7 +229,7 @@ def allreduce(
     kind, words = descriptor(value)
     items = value.size if is_array(value) and elementwise(op) else 0
     if requested == "blocks":
-        divisible("allreduce", requested, items, bsp.p, kind)
+        divisible("allreduce", requested, items, bsp.p, kind, op)
     call = Call(bsp, "allreduce", order, value=kind, op=name, degree=given, algorithm=algorithm)
     checked_out("allreduce", out)
     own = taken(value, "allreduce")

@@ -33,6 +33,7 @@ from .primitive import (
     placed,
     primitive,
     processor,
+    root_of,
     sources,
 )
 from .record_layouts import Array, is_described
@@ -295,7 +296,7 @@ def broadcast(
         >>> collectives.broadcast.plan(8, degree=4)
         <plan: 2 supersteps on 8 processors, 7 messages>
     """
-    root = processor("broadcast", "root", root, bsp.p)
+    root = root_of("broadcast", root, bsp)
     given = fan_out("broadcast", degree)
     requested = named("broadcast", algorithm, ALGORITHMS)
     checked_out("broadcast", out)

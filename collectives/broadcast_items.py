@@ -15,7 +15,7 @@ from . import broadcast_groups, dissemination, tree
 from .counted.broadcast_items import counted
 from .dissemination import Copy
 from .plan import Plan, Step, joined
-from .primitive import Call, checked_out, integer, placed, primitive, processor
+from .primitive import Call, checked_out, integer, placed, primitive, processor, root_of
 
 
 @lru_cache(maxsize=64)
@@ -99,7 +99,7 @@ def broadcast_items(bsp: BSP, items: Any, root: int = 0, *, out: NDArray[Any] | 
         >>> pybsp.simulate(main, p=4).results
         [15.0, 15.0, 15.0, 15.0]
     """
-    root = processor("broadcast_items", "root", root, bsp.p)
+    root = root_of("broadcast_items", root, bsp)
     checked_out("broadcast_items", out)
     call = Call(bsp, "broadcast_items", root=root)
     choice = partial(_choice, bsp.machine)

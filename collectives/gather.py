@@ -13,7 +13,7 @@ from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from .one_superstep import exchange_at, owned, priced, run, word_counts
 from .plan import Plan, Step, joined
-from .primitive import NOT_SMALL, Call, own_argument, packed, primitive, processor
+from .primitive import NOT_SMALL, Call, own_argument, packed, primitive, processor, root_of
 
 
 @lru_cache(maxsize=256)
@@ -72,7 +72,7 @@ def gather(bsp: BSP, value: Any, root: int = 0) -> Supersteps[list[Any] | None]:
         >>> pybsp.simulate(lambda bsp: collectives.gather(bsp, bsp.pid**2), p=3).results
         [[0, 1, 4], None, None]
     """
-    root = processor("gather", "root", root, bsp.p)
+    root = root_of("gather", root, bsp)
     call = Call(bsp, "gather", root=root)
     call.takes(int(bsp.p > 1))
     value = own_argument(value)

@@ -14,7 +14,7 @@ from .gather import cost as cost_of_values
 from .gather import plan as plan_of_values
 from .one_superstep import block_words
 from .plan import Plan
-from .primitive import NOT_SMALL, Call, checked_out, packed, primitive, processor, sources
+from .primitive import NOT_SMALL, Call, checked_out, packed, primitive, processor, root_of, sources
 
 
 def plan(p: int, root: int = 0) -> Plan:
@@ -38,12 +38,12 @@ def cost(machine: Machine, counts: ArrayLike = 1, words: float = 1, root: int = 
 def _small(bsp: BSP, array: Any, root: int = 0, *, out: NDArray[Any] | None = None) -> Any:
     name = "gather_blocks"
     if type(root) is not int:
-        root = processor(name, "root", root, bsp.p)
+        root = root_of(name, root, bsp)
     block = block_of(name, "array", array, objects=True)
     key = name, block.dtype, block.shape[1:], root
     exchange = bsp.prepared.get(key)
     if exchange is None:
-        root = processor(name, "root", root, bsp.p)
+        root = root_of(name, root, bsp)
         agreed = {"root": root, "array": row_kind(block)}
         exchange = exchange_of_blocks(bsp, key, agreed, plan(bsp.p, root))
     if bsp.pid == root:
@@ -90,7 +90,7 @@ def gather_blocks(
         >>> pybsp.simulate(main, p=3).results
         [None, None, ([10, 20, 20], [0, 1, 2])]
     """
-    root = processor("gather_blocks", "root", root, bsp.p)
+    root = root_of("gather_blocks", root, bsp)
     block = block_of("gather_blocks", "array", array, objects=True)
     call = Call(bsp, "gather_blocks", root=root, array=row_kind(block))
     if bsp.pid == root:

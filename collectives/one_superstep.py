@@ -26,8 +26,8 @@ from .primitive import (
     numbers,
     own_result,
     packed,
-    processor,
     remember,
+    root_of,
     sources,
     unpacked,
 )
@@ -101,10 +101,10 @@ def exchange_at(
         UsageError: root is no processor.
     """
     if type(root) is not int:  # True and 1.0 would be found as 1
-        root = processor(name, "root", root, bsp.p)
+        root = root_of(name, root, bsp)
     found: Exchange | None = bsp.prepared.get((name, root))
     if found is None:
-        root = processor(name, "root", root, bsp.p)
+        root = root_of(name, root, bsp)
         found = exchange_of(bsp, (name, root), name, {"root": root}, plan(bsp.p, root), each, argument)
     return root, found
 

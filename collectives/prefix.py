@@ -6,6 +6,8 @@ import math
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from ..bsp import BSP
 from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
@@ -140,7 +142,9 @@ def cost(
     return _cost(machine, words, items, order, how, chosen)
 
 
-def _requested(name: str, algorithm: str | None, degree: int | None, items: int, value: str) -> str | None:
+def _requested(
+    name: str, algorithm: str | None, degree: int | None, items: int, value: str, op: Any = np.add
+) -> str | None:
     """Which algorithm is asked for; a degree alone asks for trees.
 
     Raises:
@@ -148,7 +152,7 @@ def _requested(name: str, algorithm: str | None, degree: int | None, items: int,
     """
     requested = named(name, algorithm, ALGORITHMS) or (None if degree is None else "trees")
     if requested == "2d":
-        divisible(name, requested, items, 1, value)
+        divisible(name, requested, items, 1, value, op)
     return requested
 
 
@@ -231,7 +235,7 @@ def prefix(
     order = checked_order("prefix", order)
     kind, words = descriptor(value)
     items = value.size if is_array(value) and elementwise(op) else 0
-    requested = _requested("prefix", algorithm, given, items, kind)
+    requested = _requested("prefix", algorithm, given, items, kind, op)
     call = Call(bsp, "prefix", order, value=kind, op=name, degree=given, algorithm=algorithm)
     checked_out("prefix", out)
     own = taken(value, "prefix")

@@ -32,10 +32,11 @@ from numpy.typing import NDArray
 
 from ..bsp import BSP
 from ..errors import UsageError
-from ..ground.convert import what
+from ..ground.convert import few, what
 from ..groups.group import Grid, Group
 from ..layouts import Layout
 from ..machines.cost import Cost
+from ..parts.part import Split
 from ..rides.ride import Letter, Ride, Supersteps
 from .arguments import check_machine
 from .arguments import integer as integer
@@ -212,6 +213,8 @@ def _check_processor(name: str, given: Any) -> None:
     """
     if not isinstance(given, (BSP, Group)):
         way_out = "; of a grid take grid.row or grid.column" if isinstance(given, Grid) else ""
+        if isinstance(given, Split):
+            way_out = "; enter the part by `with part as machine:`, and give machine"
         raise UsageError(
             f"{name}: argument bsp: expected the processor, which the program gets, or one of its groups, got "
             f"{what(given)}{way_out}"
@@ -366,6 +369,16 @@ def _function(key: Any) -> tuple[Any, Any]:
 def processor(name: str, argument: str, value: Any, p: int) -> int:
     """An argument that is a processor."""
     return integer(name, argument, value, 0, p - 1, "a processor")
+
+
+def root_of(name: str, root: Any, bsp: Processors) -> int:
+    """The argument root, a processor; on a group a number of it."""
+    if not isinstance(bsp, Group):
+        return processor(name, "root", root, bsp.p)
+    try:
+        return integer(name, "root", root, 0, bsp.p - 1, "a number of the group")
+    except UsageError as error:
+        raise UsageError(f"{error}; its processors are {few(bsp.members)}") from None
 
 
 def flag(name: str, argument: str, value: Any) -> bool:

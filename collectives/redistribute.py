@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays.array import Array
 from ..arrays.places import Places, as_places, by_group
 from ..bsp import BSP
 from ..errors import UsageError
-from ..ground.convert import what
+from ..ground.convert import no_mask, what
 from ..layouts import Layout, common, fitting, owned, owners_by_axis
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
@@ -133,10 +134,15 @@ def redistribute(
             del cache[next(iter(cache))]
         maps = cache[key] = _Maps.of(from_layout, to_layout, pid, bsp.p)
     rows = len(maps.own)
+    if isinstance(array, np.ndarray) and type(array) is not np.ndarray:
+        no_mask(name, "array", array)
+        array = np.asarray(array)
     if type(array) is not np.ndarray or array.dtype.hasobject or array.shape[:rows] != maps.own:
         raise UsageError(
             f"redistribute: argument array: expected a numpy array of plain data of shape {maps.own}, that of "
             f"processor {pid}'s part of {from_layout}, or with more axes behind, got {what(array)}"
+            + "; x.local is that of an array of the machine"
+            * isinstance(array, Array)
         )
     row = array.shape[rows:]
     call = Call(bsp, name, from_layout=from_layout, to_layout=to_layout, array=_kind(array.dtype, row))

@@ -40,6 +40,7 @@ from .primitive import (
     placed,
     primitive,
     processor,
+    root_of,
     taken,
 )
 from .record_layouts import Array
@@ -297,7 +298,7 @@ def reduce(
         >>> float(pybsp.simulate(main, p=3).results[0])
         0.6
     """
-    root = processor("reduce", "root", root, bsp.p)
+    root = root_of("reduce", root, bsp)
     given = fan_out("reduce", degree)
     name = check_operator("reduce", op)
     order = checked_order("reduce", order)
@@ -305,7 +306,7 @@ def reduce(
     kind, words = descriptor(value)
     items = value.size if is_array(value) and elementwise(op) else 0
     if requested == "blocks":
-        divisible("reduce", requested, items, bsp.p, kind)
+        divisible("reduce", requested, items, bsp.p, kind, op)
     call = Call(bsp, "reduce", order, value=kind, op=name, root=root, degree=given, algorithm=algorithm)
     if bsp.pid == root:
         checked_out("reduce", out)

@@ -13,7 +13,7 @@ from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from .one_superstep import exchange_at, one_for_each, owned, priced, run, word_counts
 from .plan import Plan, Step, joined
-from .primitive import NOT_SMALL, Call, own_argument, packed, primitive, processor
+from .primitive import NOT_SMALL, Call, own_argument, packed, primitive, processor, root_of
 
 
 @lru_cache(maxsize=256)
@@ -72,7 +72,7 @@ def scatter(bsp: BSP, values: Any, root: int = 0) -> Supersteps[Any]:
         >>> pybsp.simulate(main, p=3).results
         ['one', 2.0, [3]]
     """
-    root = processor("scatter", "root", root, bsp.p)
+    root = root_of("scatter", root, bsp)
     return (yield from dealt(Call(bsp, "scatter", root=root), values, root))
 
 

@@ -7,12 +7,13 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
+from ..errors import UsageError
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from .blocks import block_of, cut
 from .one_superstep import block_words, exchange_at, owned, run
 from .plan import Plan
-from .primitive import NOT_SMALL, Call, checked_out, packed, placed, primitive, processor
+from .primitive import NOT_SMALL, Call, checked_out, packed, placed, primitive, processor, root_of
 from .scatter import cost as cost_of_values
 from .scatter import plan as plan_of_values
 
@@ -55,6 +56,10 @@ def _small(
 
 def _cut(bsp: BSP, array: Any, counts: ArrayLike | None) -> list[NDArray[Any]]:
     """The blocks of the root's array."""
+    if array is None:
+        raise UsageError(
+            f"scatter_blocks: argument array: expected an array on the root, processor {bsp.pid}, got None"
+        )
     whole = block_of("scatter_blocks", "array", array, objects=True)
     return cut("scatter_blocks", whole, counts, bsp.p)
 
@@ -100,7 +105,7 @@ def scatter_blocks(
         >>> pybsp.simulate(main, p=3).results
         [([0, 1], [0, 1, 2, 3]), ([2, 3], []), ([4, 5, 6], [4, 5, 6])]
     """
-    root = processor("scatter_blocks", "root", root, bsp.p)
+    root = root_of("scatter_blocks", root, bsp)
     call = Call(bsp, "scatter_blocks", root=root)
     checked_out(call.name, out)
     call.ends(1)

@@ -248,7 +248,7 @@ def _sampled(machine: Machine, sizes: Counts, widths: Widths, moved: Counts | No
 def typical(machine: Machine, n: int, widths: Widths) -> Cost:
     """About what sample sort costs where all have n keys in random order."""
     p = machine.p
-    sort_cost = typical_sampled(machine, n, [widths.key] + [widths.value] * (widths.value is not None))
+    sort_cost = typical_sampled(machine, n, [widths.key] if widths.value is None else [widths.key, widths.value])
     if p == 1:
         return sort_cost
     # Few keys are not where they belong by then, of what is in random order.

@@ -315,9 +315,12 @@ class BSP(Public):
             if isinstance(array, np.ndarray):
                 got += " that is read-only" * (not array.flags.writeable)
                 got += " of several pieces" * (not array.flags.c_contiguous)
+            way_out = "np.ascontiguousarray and .copy() make one, and array.T is one where array is in Fortran's order"
+            if isinstance(array, np.ndarray) and type(array) is not np.ndarray:
+                way_out = "np.asarray(array) is one, of the same memory"
             raise UsageError(
-                f"bsp.register: argument array: expected a C-contiguous numpy array that can be written to, got {got}; "
-                "np.ascontiguousarray and .copy() make one, and array.T is one where array is in Fortran's order"
+                "bsp.register: argument array: expected a C-contiguous numpy array that can be written to, got "
+                f"{got}; {way_out}"
             )
         _require_bytes("bsp.register: argument array", _plain_dtype("bsp.register", array.dtype, "array"))
         if layout is not None:

@@ -371,7 +371,8 @@ class Array(Public):
             index = axis.ravel()
             if index.size and not ((index >= -of_owner) & (index < of_owner)).all():
                 wrong = int(((index < -of_owner) | (index >= of_owner)).argmax())
-                raise self._outside("array.pattern", at, int(target.flat[wrong]), f"index {index[wrong]} on axis {k}")
+                number = np.broadcast_to(at[k] if isinstance(at, tuple) else at, target.shape).flat[wrong]
+                raise self._outside("array.pattern", at, int(target.flat[wrong]), f"index {number} on axis {k}")
             items = items * of_owner + np.where(index < 0, index + of_owner, index)
         return self._superstep.patterns.make(self, target.ravel(), items, target.shape)
 

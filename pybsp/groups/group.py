@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from ..errors import UsageError
-from ..ground.convert import few
+from ..ground.convert import few, whole
 from ..ground.instead import hinting
 from ..ground.public import Public
 from ..machines.bsp import BSPMachine
@@ -236,8 +236,11 @@ def checked_members(members: Iterable[SupportsIndex], p: int, pid: int) -> tuple
     """
     name = "bsp.group: argument members"
     try:
-        pids = tuple(operator.index(one) for one in members)
+        numbers = [whole(one) for one in members]
     except TypeError:
+        numbers = [None]
+    pids = tuple(one for one in numbers if one is not None)
+    if len(pids) < len(numbers):
         raise UsageError(f"{name}: expected pids, whole numbers from 0 to {p - 1}, got {members!r:.60}") from None
     for one in pids:
         if not 0 <= one < p:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -96,3 +97,22 @@ def test_maps_are_kept_for_a_few_layouts_alone() -> None:
 def test_costs_of_what_does_not_fit_are_refused(call: Any, argument: str) -> None:
     with pytest.raises(pybsp.UsageError, match=f"redistribute.cost: argument {argument}: expected"):
         call(BSPMachine.nominal(2))
+
+
+def test_an_array_in_a_file_is_an_array(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        mine = np.memmap(tmp_path / f"{bsp.pid}", np.int64, "w+", shape=(2,))
+        mine[:] = 2 * bsp.pid, 2 * bsp.pid + 1
+        return collectives.redistribute(bsp, mine, Block(4, 2), Cyclic(4, 2)).tolist()
+
+    assert pybsp.simulate(main, p=2).results == [[0, 2], [1, 3]]
+
+
+def test_what_hides_its_items_or_is_an_array_of_the_machine_is_refused_with_the_way_out() -> None:
+    def main(bsp: pybsp.BSP, masked: bool) -> None:
+        given: Any = np.ma.masked_array(np.arange(2)) if masked else bsp.array(Block(4, 2))
+        collectives.redistribute(bsp, given, Block(4, 2), Cyclic(4, 2))
+
+    for masked, way_out in ((True, r"use .compressed\(\)"), (False, r"; x\.local is")):
+        with pytest.raises(pybsp.UsageError, match=way_out):
+            pybsp.simulate(main, masked, p=2)

@@ -131,15 +131,21 @@ def test_what_combines_two_values_is_named_where_a_function_of_one_sequence_is_g
 @pytest.mark.parametrize("name", ["allreduce", "broadcast", "histogram", "argsort", "top_k"])
 @pytest.mark.parametrize("started", [False, True])
 def test_what_is_no_processor_is_named(name: str, started: bool) -> None:
-    """The processor left out, or a grid in the place of one of its groups."""
+    """The processor left out, or a grid in the place of one of its groups, or a part that was not entered."""
     function = getattr(collectives, name)
 
     def main(bsp: pybsp.BSP, given: Any) -> None:
-        processor = bsp.grid(1, 2) if isinstance(given, str) else given
+        made = {"grid": lambda: bsp.grid(1, 2), "part": lambda: bsp.split(0)}
+        processor = made[given]() if isinstance(given, str) else given
         (function.start if started else function)(processor, np.ones(3), np.add)
 
     said = f"{name}: argument bsp: expected the processor, which the program gets, or one of its groups, got "
-    for given, way_out in ((np.ones(2), ""), ("grid", ".*; of a grid take grid.row or grid.column"), (None, "None")):
+    for given, way_out in (
+        (np.ones(2), ""),
+        ("grid", ".*; of a grid take grid.row or grid.column"),
+        ("part", ".*; enter the part by `with part as machine:`, and give machine"),
+        (None, "None"),
+    ):
         with pytest.raises(pybsp.UsageError, match=said + way_out):
             pybsp.simulate(main, given, p=2)
 
@@ -614,3 +620,20 @@ def test_an_op_that_changes_the_arrays_it_gets_is_told_to_return_new_ones(spmd: 
         found = [error for error in spmd.errors(main, started) if isinstance(error, pybsp.UsageError)]
         assert found
         assert all(str(error).endswith("it gets what it must not change: let it return a new value") for error in found)
+
+
+def test_a_root_that_gives_no_array_to_scatter_is_named(spmd: Spmd) -> None:
+    for error in spmd.errors(lambda bsp: collectives.scatter_blocks(bsp, None, root=bsp.p - 1)):
+        text = f"scatter_blocks: argument array: expected an array on the root, processor {spmd.p - 1}, got None"
+        assert text in str(error)
+
+
+@pytest.mark.parametrize(("function", "algorithm"), [("prefix", "2d"), ("reduce", "blocks"), ("allreduce", "blocks")])
+def test_an_op_that_takes_values_whole_is_at_fault_where_an_algorithm_cuts_them(function: str, algorithm: str) -> None:
+    with pytest.raises(
+        pybsp.UsageError, match=f"^{function}: argument op: expected a numpy ufunc, as np.add, with algor"
+    ):
+        pybsp.simulate(
+            lambda bsp: getattr(collectives, function)(bsp, np.arange(4.0), lambda x, y: x + y, algorithm=algorithm),
+            p=2,
+        )

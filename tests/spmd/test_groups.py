@@ -555,6 +555,7 @@ def test_what_makes_no_group_and_no_grid_names_the_argument(spmd: Spmd) -> None:
             caught(bsp.group, [pid, pid]),
             caught(bsp.group, [q for q in range(p) if q != pid]),
             caught(bsp.group, 3),
+            caught(bsp.group, [True, 0]),
             caught(group.send, 1, "x"),
             caught(bsp.grid(1, p).at, 1, 0),
             caught(collectives.broadcast, group, 1, 1),
@@ -571,9 +572,10 @@ def test_what_makes_no_group_and_no_grid_names_the_argument(spmd: Spmd) -> None:
             f"bsp.group: argument members: expected each processor once, got {pid} twice",
             f"bsp.group: argument members: expected this processor, {pid}, among them",
             "bsp.group: argument members: expected pids",
+            "bsp.group: argument members: expected pids",
             "group.send: argument dest: expected a number of the group from 0 to 0, got 1",
             "grid.at: argument i: expected a whole number from 0 to 0, got 1",
-            "broadcast: argument root: expected a processor from 0 to 0, got 1",
+            f"broadcast: argument root: expected a number of the group from 0 to 0, got 1; its processors are {pid}",
         ]
         for error, part in zip(errors, parts, strict=True):
             assert error.text.startswith(part), error.text

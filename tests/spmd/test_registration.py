@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -314,3 +315,10 @@ def test_items_without_bytes_are_refused(spmd: Spmd) -> None:
         assert (made.kind, registered.kind, size) == (pybsp.UsageError, pybsp.UsageError, 1)
         assert "bsp.array: argument dtype: expected items of at least a byte" in made.text
         assert "bsp.register: argument array: expected items of at least a byte" in registered.text
+
+
+def test_of_an_array_in_a_file_the_one_of_its_memory_is_named(tmp_path: Path) -> None:
+    mapped = np.memmap(tmp_path / "numbers", np.int64, "w+", shape=(2,))
+    with pytest.raises(pybsp.UsageError, match=r"got memmap; np\.asarray\(array\) is one, of the same memory$"):
+        pybsp.simulate(lambda bsp: bsp.register(mapped), p=1)
+    pybsp.simulate(lambda bsp: bsp.register(np.asarray(mapped)), p=1)
