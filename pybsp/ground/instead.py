@@ -208,6 +208,7 @@ _OF_MACHINES = [
     "time",
     "work",
 ]
+_OF_RIDES = "of a started collective "
 _OF_LAYOUTS = "only an array that is made of a layout has it: bsp.array(pybsp.layouts.Block(n, bsp.p))"
 
 
@@ -244,7 +245,15 @@ _HINTS: dict[str, dict[str, str]] = {
         **_as_values("queue.values", "has the items that arrived with the last sync"),
         "put": "queue.send(dest, values) sends items, and bsp.sync() brings them",
     },
-    "ticket": _as_values("ticket.value", "is there after the sync that brings it"),
+    "ticket": {
+        **_as_values("ticket.value", "is there after the sync that brings it"),
+        **dict.fromkeys(
+            ["Wait", "result", "wait"], f"bsp.sync() brings the value; {_OF_RIDES}ticket.finish() returns it"
+        ),
+        **dict.fromkeys(
+            ["Test", "is_done", "test"], f"bsp.sync() brings the value; {_OF_RIDES}ticket.done says whether"
+        ),
+    },
     "x": {
         **_as_values("x.local", "is this processor's part"),
         **dict.fromkeys(["global_get", "global_pattern", "global_put", "layout"], _OF_LAYOUTS),

@@ -439,6 +439,9 @@ class NotedRide(Ride[Any]):
     __init__ = object.__init__  # `Rides.starter` makes them, in less time
 
 
+NotedRide.__name__ = NotedRide.__qualname__ = Ride.__name__  # as users know it
+
+
 AnyRide = TypeVar("AnyRide", bound=Ride[Any])
 
 
