@@ -177,9 +177,11 @@ def _difference_of(members: tuple[int, ...], called: Calls, found: int) -> str:
                 "all processors start it, or all call it"
             )
         whom = "all processors" + mine.place.replace(" on", " of", 1)
+        given = mine.arguments.get(argument), theirs.arguments.get(argument)
+        way_out = "; an empty list is float64: np.empty(0, dtype) is of another one" if "float64" in given else ""
         return (
-            f"{mine.name}: argument {argument}: expected the same on {whom}, got {mine.arguments.get(argument)} on "
-            f"processor {here} and {theirs.arguments.get(argument)} on processor {other}"
+            f"{mine.name}: argument {argument}: expected the same on {whom}, got {given[0]} on processor {here} and "
+            f"{given[1]} on processor {other}{way_out}"
         )
     return ""
 

@@ -262,3 +262,12 @@ def test_an_array_for_what_processor_0_does_not_get_is_an_error_that_asks_for_it
 
     for error in spmd.errors(main):
         assert "exclusive_prefix: argument initial: expected what processor 0 gets in out" in str(error)
+
+
+@pytest.mark.parametrize("function", ["allgather_blocks", "argsort", "balanced_sort", "unique"])
+def test_where_a_block_is_an_empty_list_the_error_says_of_which_dtype_that_is(spmd: Spmd, function: str) -> None:
+    if spmd.p == 1:
+        return
+    for error in spmd.errors(lambda bsp: getattr(collectives, function)(bsp, [] if bsp.pid else [3, 1])):
+        assert "float64 on processor" in str(error)
+        assert "; an empty list is float64: np.empty(0, dtype) is of another one" in str(error)
