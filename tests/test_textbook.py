@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from itertools import chain, pairwise
@@ -242,6 +243,21 @@ def test_cg_solves_a_problem_in_matrix_market_form(tmp_path: Path) -> None:
     done = pybsp.simulate(sparse_cg.main, matrix=str(file), p=3)
     np.testing.assert_allclose(done.results[0], np.cos(np.arange(27)), atol=1e-6)
     assert h_of(of_label(done, "check")) == [27 - 9]
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [np.array([[2, 1j], [-1j, 2]]), np.ones((5, 7)), np.ones((7, 5)), np.array([[2.0, 1], [0, 2]]), np.ones((0, 0))],
+    ids=["hermitian", "wide", "tall", "not symmetric", "empty"],
+)
+def test_cg_refuses_a_matrix_that_is_not_real_and_symmetric(matrix: Any, tmp_path: Path) -> None:
+    file = tmp_path / "some.mtx"
+    io.mmwrite(file, sparse.coo_array(matrix))
+    got = re.escape(
+        f"sparse_cg: --matrix: expected a real symmetric matrix, got {matrix.dtype} of shape {matrix.shape}"
+    )
+    with pytest.raises(ValueError, match=got):
+        pybsp.simulate(sparse_cg.main, matrix=str(file), p=2)
 
 
 @pytest.mark.parametrize("p", [1, 2, 5])

@@ -117,6 +117,17 @@ def poisson(side: int, rows: slice) -> NDArray[np.void]:
     return np.concatenate(found)
 
 
+def read(file: str) -> sparse.coo_array:
+    """The real symmetric matrix in a Matrix Market file."""
+    matrix = sparse.coo_array(io.mmread(file))
+    n, columns = matrix.shape
+    if np.iscomplexobj(matrix.data) or n == 0 or n != columns or (matrix != matrix.T).nnz:
+        raise ValueError(
+            f"sparse_cg: --matrix: expected a real symmetric matrix, got {matrix.dtype} of shape {matrix.shape}"
+        )
+    return matrix
+
+
 def entries_of(rows: NDArray[np.intp], columns: NDArray[np.intp], values: float | Vector) -> NDArray[np.void]:
     entries = np.empty(rows.size, ENTRY)
     entries["row"], entries["column"], entries["value"] = rows, columns, values
@@ -133,7 +144,7 @@ def main(
     if matrix is None:
         entries = poisson(side, Block(n, bsp.p).part(bsp.pid)[0])
     elif bsp.pid == 0:
-        whole = sparse.coo_array(io.mmread(matrix))
+        whole = read(matrix)
         n, entries = whole.shape[0], entries_of(whole.row, whole.col, whole.data)
     with bsp.label("size"):
         n = collectives.broadcast(bsp, n if bsp.pid == 0 else None)
