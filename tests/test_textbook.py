@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from itertools import chain, pairwise
-from math import ceil, isqrt, log2
+from math import ceil, isqrt, log2, prod
 from pathlib import Path
 from typing import Any
 
@@ -148,12 +148,18 @@ def test_fft_trades_one_axis_of_the_grid_after_the_other(n: int, p: int, grid: t
     assert h_of(of_label(done, "check")) == [2 * (n - n // p)]
 
 
-@pytest.mark.parametrize(("n", "p"), [(60, 7), (1, 3), (17, 4), (90, 30), (1024, 6)])
-def test_fft_of_sizes_that_do_not_divide_costs_its_redistributions(n: int, p: int) -> None:
+@pytest.mark.parametrize(("n", "p"), [(60, 7), (1, 3), (17, 4), (18, 4), (90, 30), (97, 4), (1024, 6)])
+def test_fft_of_sizes_that_do_not_divide_costs_its_redistributions_and_largest_parts(n: int, p: int) -> None:
     done = pybsp.simulate(fft.main, n, p=p)
     layouts = fft.layouts_for(n, p)
     expected = [collectives.redistribute.cost(done.ledger.machine, *pair, 2).h for pair in pairwise(layouts)]
     assert h_of(of_label(done, "fft")) == expected
+    work = [
+        prod(map(ceil, np.divide(layout.shape, layout.grid)))
+        * (5 * log2(layout.shape[axis]) + 6 * (axis < len(expected)))
+        for axis, layout in enumerate(layouts)
+    ]
+    assert [record.work for record in done.ledger] == pytest.approx(work)
 
 
 def test_fft_leaves_a_cyclic_vector_cyclic() -> None:

@@ -2,17 +2,20 @@
 
 The vector is an array of several axes, n = n1 * n2 * ..., in C's order. A transform along each axis in turn, with
 twiddle factors between, is the transform of the vector, in Fortran's order. While an axis is transformed it is whole on
-every processor, and the others are dealt out cyclically. Two axes do where p^2 <= n: one redistribution. Where p is
-larger, there are d axes, and a grid of processors on d - 1 of them: each of d - 1 redistributions trades one axis of
-the grid for the next. (R. H. Bisseling, Parallel Scientific Computation, chapter 3, whose group-cyclic distributions
-these are, for powers of two.)
+every processor, and the others are dealt out cyclically. Two axes do where the two factors of n nearest to each other
+are at least p: one redistribution. Else there are d axes, and a grid of processors on d - 1 of them: each of d - 1
+redistributions trades one axis of the grid for the next. (R. H. Bisseling, Parallel Scientific Computation, chapter 3,
+whose group-cyclic distributions these are, for powers of two.)
 
-Where the processors of an axis of the grid divide all axes, the vector is in the cyclic distribution before and after.
+Where n has no such factors, some processors have nothing to do: one transforms all where n is prime. Where the
+processors of an axis of the grid divide all axes, the vector is in the cyclic distribution before and after.
 
 Supersteps, for a grid q1 * ... * q(d-1) = p:
 
     fft         d - 1 with h = 2 * n/p * (1 - 1/q), where sizes divide, else as `collectives.redistribute.cost` has it;
-                w = 5 * n/p * log2(n) in all, and 6 * n/p for each set of twiddle factors
+                for the transforms along an axis of m items w = 5 * s * log2(m), and 6 * s for the twiddle factors
+                behind all but the last, s the largest part by that layout; n/p where sizes divide, and so
+                5 * n/p * log2(n) for all axes together
     check       all go to processor 0: h = 2 * (n less its own)
 
 Run it:
