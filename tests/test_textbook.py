@@ -88,11 +88,37 @@ def test_runs_on_more_processors_than_the_input_has_items(name: str) -> None:
 
 @pytest.mark.parametrize("size", [0, -1])
 @pytest.mark.parametrize(
-    ("program", "argument"), [(lu, "size"), (fft, "size"), (sparse_cg, "side"), (graph, "at least 1 vertex")]
+    ("program", "argument"),
+    [(lu, "size"), (fft, "size"), (sparse_cg, "side"), (graph, "at least 1 vertex"), (matrix_product, "size")],
 )
 def test_a_size_below_1_is_refused_by_name(program: Any, argument: str, size: int) -> None:
     with pytest.raises(ValueError, match=f"{program.__name__.rpartition('.')[2]}: expected .*{argument}.* got {size}"):
         pybsp.simulate(program.main, size, p=3)
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "what"),
+    [
+        (inner_product, {"n": -1}, "a size of at least 0, got -1"),
+        (sieve, {"n": -1}, "a size of at least 0, got -1"),
+        (record_sort, {"n": -1}, "at least 0 records, got -1"),
+        (kmeans, {"n": -1}, "at least 0 points and 0 steps, got -1 and 10"),
+        (kmeans, {"steps": -1}, "at least 0 points and 0 steps, got 1000 and -1"),
+        (lu, {"rows": 0}, "rows of the grid that divide p = 3, got 0"),
+        (lu, {"rows": 2}, "rows of the grid that divide p = 3, got 2"),
+        (graph, {"root": "nosuchpackage"}, "one of the [0-9]+ packages here, got 'nosuchpackage'"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(program: Any, arguments: dict[str, Any], what: str) -> None:
+    with pytest.raises(ValueError, match=f"{program.__name__.rpartition('.')[2]}: .*expected {what}"):
+        pybsp.simulate(program.main, **arguments, p=3)
+
+
+@pytest.mark.parametrize(
+    ("program", "argument"), [(inner_product, "n"), (sieve, "n"), (record_sort, "n"), (kmeans, "n"), (kmeans, "steps")]
+)
+def test_nothing_is_an_input_too(program: Any, argument: str) -> None:
+    pybsp.simulate(program.main, **{argument: 0}, p=3)
 
 
 @pytest.mark.parametrize("p", [1, 2, 5])
@@ -404,7 +430,7 @@ def test_more_layers_send_fewer_words(p: int, layers: int) -> None:
     assert n * n - block <= check.h <= n * n - block + 50 * p
 
 
-@pytest.mark.parametrize("layers", [3, 5, 12])
+@pytest.mark.parametrize("layers", [-1, 0, 3, 5, 12])
 def test_layers_that_are_no_squares_are_refused(layers: int) -> None:
     with pytest.raises(ValueError, match="expected layers"):
         pybsp.simulate(matrix_product.main, 8, layers, p=8)

@@ -171,9 +171,9 @@ def random_edges(vertices: int, edges: int, pid: int, p: int) -> NDArray[np.void
 
 
 def main(
-    bsp: pybsp.BSP, vertices: int | None = None, edges: int = 0, root: str = "python3"
+    bsp: pybsp.BSP, vertices: int | None = None, edges: int = 0, root: str | None = None
 ) -> tuple[Ints, Ints] | None:
-    """Distances from a package, or vertex 0, and components by their smallest vertex, on processor 0."""
+    """Distances from a package (None: vertex 0), and components by their smallest vertex, on processor 0."""
     if (vertices is not None and vertices < 1) or edges < 0:
         raise ValueError(f"graph: expected at least 1 vertex and 0 edges, got {vertices} and {edges}")
     found, number = np.empty(0, EDGE), 0
@@ -181,7 +181,9 @@ def main(
         found = random_edges(vertices, edges, bsp.pid, bsp.p)
     elif bsp.pid == 0:
         names, found = packages()
-        vertices, number = len(names), names.index(root) if root in names else 0
+        if root is not None and root not in names:
+            raise ValueError(f"graph: --root: expected one of the {len(names)} packages here, got {root!r}")
+        vertices, number = len(names), 0 if root is None else names.index(root)
     with bsp.label("size"):
         n, number = collectives.broadcast(bsp, (vertices, number) if bsp.pid == 0 else None)
     graph = Graph(bsp, n, found)
@@ -221,7 +223,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Search and components of a graph, of packages here by default.")
     parser.add_argument("--vertices", type=int, help="a random graph with so many vertices instead")
     parser.add_argument("--edges", type=int, default=1000, help="edges of the random graph (default: %(default)s)")
-    parser.add_argument("--root", default="python3", help="package to search from (default: %(default)s)")
+    parser.add_argument("--root", help="package to search from (default: the first)")
     parser.add_argument("--matrix", help="write the packages' Laplace operator to a Matrix Market file, and end")
     options = parser.parse_args()
     if options.matrix is not None:

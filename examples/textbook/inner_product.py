@@ -34,6 +34,8 @@ def inner_product(bsp: pybsp.BSP, x: Vector, y: Vector) -> float:
 
 def main(bsp: pybsp.BSP, n: int = 1000) -> float:
     """1 + 4 + ... + n * n, equal bit for bit on all processors."""
+    if n < 0:
+        raise ValueError(f"inner_product: expected a size of at least 0, got {n}")
     (mine,) = Block(n, bsp.p).part(bsp.pid)
     x = np.arange(1.0, n + 1)[mine]
     with bsp.label("inner"):

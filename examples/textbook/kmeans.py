@@ -60,6 +60,8 @@ def some_points(layout: Block, pid: int, d: int) -> Points:
 
 def main(bsp: pybsp.BSP, n: int = 1000, d: int = 3, k: int = 5, steps: int = 10) -> Points:
     """The k centres, equal on all processors."""
+    if min(n, steps) < 0:
+        raise ValueError(f"kmeans: expected at least 0 points and 0 steps, got {n} and {steps}")
     points = some_points(Block(n, bsp.p), bsp.pid, d)
     start = np.linspace(-5, 5, k)[:, None] * np.ones(d)
     with bsp.label("step"):

@@ -96,6 +96,8 @@ def main(bsp: pybsp.BSP, n: int = 50, rows: int | None = None) -> Ints:
     """The order of the rows of a random matrix in P A, on a grid of so many rows (None: as square as can be)."""
     if n < 1:
         raise ValueError(f"lu: expected a size of at least 1, got {n}")
+    if rows is not None and (rows < 1 or bsp.p % rows):
+        raise ValueError(f"lu: expected rows of the grid that divide p = {bsp.p}, got {rows}")
     grid = grid_of(bsp, rows)
     layout = Cyclic((n, n), (grid.rows, grid.columns))
     whole = np.random.default_rng(n).normal(size=(n, n))

@@ -48,8 +48,8 @@ class Layers:
     """
 
     def __init__(self, bsp: pybsp.BSP, c: int) -> None:
-        q = self.q = isqrt(bsp.p // c)
-        if c < 1 or c * q * q != bsp.p:
+        q = self.q = isqrt(bsp.p // c) if c > 0 else 0
+        if c * q * q != bsp.p:
             raise ValueError(f"matrix_product: expected layers * q * q = p = {bsp.p}, got layers = {c}")
         self.c, (self.l, self.i, self.j) = c, (int(k) for k in np.unravel_index(bsp.pid, (c, q, q)))
         self.row, self.pile = bsp.grid(c * q, q).row, bsp.grid(c, q * q).column
@@ -80,7 +80,10 @@ def product(bsp: pybsp.BSP, layers: Layers, a: Matrix, b: Matrix) -> Matrix:
 
 def main(bsp: pybsp.BSP, n: int = 60, layers: int | None = None) -> Matrix | None:
     """The product of two random n * n matrices, on processor 0, by so many layers (None: as few as can be)."""
-    layers = layers or next(c for c in range(1, bsp.p + 1) if bsp.p % c == 0 and isqrt(bsp.p // c) ** 2 == bsp.p // c)
+    if n < 1:
+        raise ValueError(f"matrix_product: expected a size of at least 1, got {n}")
+    if layers is None:
+        layers = next(c for c in range(1, bsp.p + 1) if bsp.p % c == 0 and isqrt(bsp.p // c) ** 2 == bsp.p // c)
     places = Layers(bsp, layers)
     a, b = np.random.default_rng(n).normal(size=(2, n, n))
     of_a, of_b, of_c = parts_of(places, n)

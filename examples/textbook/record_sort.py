@@ -48,6 +48,8 @@ def payload_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def main(bsp: pybsp.BSP, n: int = 1000) -> Records:
     """This processor's part of n * p sorted records."""
+    if n < 0:
+        raise ValueError(f"record_sort: expected at least 0 records, got {n}")
     records = random_records(n, bsp.pid)
     with bsp.label("sort"):
         ordered = record_sort(bsp, records)

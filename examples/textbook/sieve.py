@@ -57,6 +57,8 @@ def primes_up_to(n: int) -> list[int]:
 
 def main(bsp: pybsp.BSP, n: int = 100_000) -> int:
     """The number of primes up to n."""
+    if n < 0:
+        raise ValueError(f"sieve: expected a size of at least 0, got {n}")
     with bsp.label("count"):
         found = count(bsp, n)
     if bsp.pid == 0:
