@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
+import pkgutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,17 @@ def test_lines_with_code_alone_are_counted() -> None:
     assert lines_of(text) == 3
     assert lines_of('"""A module.\n\nMore.\n"""\n\nx = 1\n') == 1
     assert lines((inner_product.inner_product,)) == 3
+
+
+def test_mpi4pys_programs_take_no_processor_of_ours() -> None:
+    """What they take from examples/textbook sends nothing: it is made without one."""
+    from pybsp.benchmarks.programs import mpi
+
+    for module in pkgutil.iter_modules(mpi.__path__):
+        taken = vars(importlib.import_module(f"{mpi.__name__}.{module.name}"))
+        for name, thing in taken.items():
+            if getattr(thing, "__module__", "").startswith("examples."):
+                assert "bsp" not in inspect.signature(thing).parameters, name
 
 
 def test_all_programs_together_have_at_most_seven_tenths_of_the_lines() -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from mpi4py import MPI
+from numpy.typing import NDArray
 
 import pybsp
 from examples.textbook import fft, graph, inner_product, kmeans, lu, matrix_product, record_sort, sieve, sparse_cg
@@ -142,9 +143,9 @@ def cases(bsp: pybsp.BSP, comm: MPI.Intracomm, quick: bool) -> Iterator[Case]:
 
     vertices = 10**5 // small
     names, found = graph.packages()
-    random = graph.Graph(bsp, vertices, graph.random_edges(vertices, 5 * vertices, pid, p))
-    yield from graph_cases(bsp, comm, "random", random)
-    yield from graph_cases(bsp, comm, "packages'", graph.Graph(bsp, len(names), found[pid::p]))
+    random = graph.random_edges(vertices, 5 * vertices, pid, p)
+    yield from graph_cases(bsp, comm, "random", vertices, random)
+    yield from graph_cases(bsp, comm, "packages'", len(names), found[pid::p])
 
     layers = next(c for c in range(1, p + 1) if p % c == 0 and np.sqrt(p // c) % 1 == 0)
     places, mpi_places = matrix_product.Layers(bsp, layers), cache(lambda: mpi_matrix_product.Layers(comm, layers))
@@ -174,22 +175,25 @@ def lu_case(bsp: pybsp.BSP, comm: MPI.Intracomm, n: int, rows: int) -> Case:
     )
 
 
-def graph_cases(bsp: pybsp.BSP, comm: MPI.Intracomm, name: str, g: graph.Graph) -> Iterator[Case]:
+def graph_cases(
+    bsp: pybsp.BSP, comm: MPI.Intracomm, name: str, vertices: int, edges: NDArray[np.void]
+) -> Iterator[Case]:
+    ours, theirs = graph.Graph(bsp, vertices, edges), cache(lambda: mpi_graph.Graph(comm, vertices, edges))
     yield Case(
         f"search, {name} graph",
-        lambda: graph.distances(g, 0),
-        lambda: mpi_graph.distances(comm, g, 0),
-        (graph.distances,),
-        (mpi_graph.distances, mpi_graph.by_owner),
+        lambda: graph.distances(ours, 0),
+        lambda: mpi_graph.distances(comm, theirs(), 0),
+        (graph.Graph, graph.distances),
+        (mpi_graph.Graph, mpi_graph.distances, mpi_graph.by_owner),
         wanted={"packages'": 1.2}.get(name),
         equal=True,
     )
     yield Case(
         f"components, {name} graph",
-        lambda: graph.components(g),
-        lambda: mpi_graph.components(comm, g),
+        lambda: graph.components(ours),
+        lambda: mpi_graph.components(comm, theirs()),
         (graph.components,),
-        (mpi_graph.components, mpi_graph.by_target),  # by_owner is counted with the search
+        (mpi_graph.components, mpi_graph.by_target),  # Graph and by_owner are counted with the search
         wanted={"random": 0.8, "packages'": 1.2}[name],
         equal=True,
     )

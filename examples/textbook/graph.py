@@ -48,36 +48,44 @@ STATUS = Path("/var/lib/dpkg/status")
 EDGE = np.dtype([("source", np.int64), ("target", np.int64)])
 
 
-class Graph:
+class Neighbours:
+    """The neighbours of some vertices, numbered from 0 on, by the edges that leave them.
+
+    Attributes:
+        degree: how many each vertex has.
+        targets: the neighbours of all vertices, those of one from `begin` to the next one's.
+    """
+
+    def __init__(self, vertices: int, source: Ints, target: Ints) -> None:
+        self.degree = np.bincount(source, minlength=vertices)
+        self.begin = np.cumsum(self.degree) - self.degree
+        self.targets = target[np.argsort(source, kind="stable")]
+
+    def neighbours(self, vertices: Ints) -> Ints:
+        """All neighbours of some of the vertices."""
+        degree = self.degree[vertices]
+        shift = np.repeat(self.begin[vertices] - (np.cumsum(degree) - degree), degree)
+        return np.asarray(self.targets[np.arange(shift.size) + shift])
+
+
+class Graph(Neighbours):
     """An undirected graph of n vertices; made by all processors, of the edges that each one has found.
 
     Attributes:
-        targets: the neighbours of this processor's vertices, those of a vertex from `begin` to the next one's.
+        own: this processor's vertices, whose local numbers are their places here.
         reached: a queue for local numbers of vertices.
         everybody: sends an item of that queue to each processor.
     """
 
     def __init__(self, bsp: pybsp.BSP, n: int, found: NDArray[np.void]) -> None:
-        self.bsp, self.layout = bsp, Cyclic(n, bsp.p)
-        queue = bsp.queue(EDGE)
+        self.bsp, self.layout, queue = bsp, Cyclic(n, bsp.p), bsp.queue(EDGE)
         with bsp.superstep("edges"):
             queue.send(self.layout.owner(found["source"]), found)
-            turned = np.empty_like(found)
-            turned["source"], turned["target"] = found["target"], found["source"]
-            queue.send(self.layout.owner(turned["source"]), turned)
-        source = self.layout.local(queue.values["source"])
+            queue.send(self.layout.owner(found["target"]), np.rec.fromarrays([found["target"], found["source"]], EDGE))
         self.own = np.arange(n)[self.layout.part(bsp.pid)]
-        self.degree = np.bincount(source, minlength=self.own.size)
-        self.begin = np.cumsum(self.degree) - self.degree
-        self.targets = queue.values["target"][np.argsort(source, kind="stable")]
+        super().__init__(self.own.size, self.layout.local(queue.values["source"]), queue.values["target"])
         self.reached = bsp.queue(np.int32)
         self.everybody = self.reached.pattern(np.arange(bsp.p))
-
-    def neighbours(self, vertices: Ints) -> Ints:
-        """All neighbours of some of this processor's vertices, by local number."""
-        degree = self.degree[vertices]
-        shift = np.repeat(self.begin[vertices] - (np.cumsum(degree) - degree), degree)
-        return np.asarray(self.targets[np.arange(shift.size) + shift])
 
 
 def distances(graph: Graph, root: int) -> Ints:

@@ -6,9 +6,24 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
-from examples.textbook.graph import Graph
+from examples.textbook.graph import Neighbours
 
 Ints = NDArray[np.int64]
+
+
+class Graph(Neighbours):
+    """An undirected graph of n vertices, dealt out; made by all ranks, of the edges that each one has found."""
+
+    def __init__(self, comm: MPI.Intracomm, n: int, found: NDArray[np.void]) -> None:
+        edges = np.column_stack((found["source"], found["target"]))
+        edges = np.concatenate((edges, edges[:, ::-1]))
+        order, send = by_owner(comm, edges[:, 0])
+        receive = np.empty_like(send)
+        comm.Alltoall(send, receive)
+        arrived = np.empty((receive.sum(), 2), np.int64)
+        comm.Alltoallv([edges[order], 2 * send], [arrived, 2 * receive])
+        self.own = np.arange(comm.rank, n, comm.size)
+        super().__init__(self.own.size, arrived[:, 0] // comm.size, arrived[:, 1])
 
 
 def by_owner(comm: MPI.Intracomm, vertices: Ints) -> tuple[Ints, Ints]:
