@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+import pybsp
+from pybsp import collectives
 from pybsp.cli import main
 
 from .launching import ended_well, mpiexec, python, run
@@ -60,6 +62,13 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+
+
+def test_the_tour_has_every_call() -> None:
+    tour = (ROOT / "docs" / "tutorial" / "tour.md").read_text()
+    calls = [*dir(pybsp.BSP), *vars(pybsp.GlobalArray), *collectives.__all__]
+    missing = [name for name in calls if not name.startswith("_") and not re.search(rf"\b{name}\b", tour)]
+    assert missing == []
 
 
 @pytest.mark.parametrize(
