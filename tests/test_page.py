@@ -337,6 +337,25 @@ def test_a_report_says_how_many_bytes_of_indices_there_were() -> None:
     assert list(notes({**run, "index_bytes": {}})) == []
 
 
+def test_a_ledger_as_plain_data_has_what_its_file_has_beside_the_records() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.work(10, kind="sort")
+        x, ticket = bsp.array(2), allreduce.start(bsp, 1.0, np.add)
+        bsp.sync()
+        assert ticket.value == bsp.p
+        x.pattern(np.array([0]), np.array([1]))
+        bsp.sync()
+        with bsp.split(0) as part:
+            part.sync()
+
+    ledger = pybsp.simulate(main, p=2).ledger
+    plain, of_file = ledger.to_dict(), ledger.as_json(["here"], "direct")
+    for name in "kinds", "index_bytes", "riding", "parts_after":
+        assert plain[name] == of_file[name] == json.loads(json.dumps(plain))[name]
+    assert plain["kinds"] == {"0": {"sort": 10.0}}
+    assert plain["parts_after"]["supersteps"] == 1
+
+
 def test_what_rode_is_in_the_file_the_report_and_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def main(bsp: pybsp.BSP) -> None:
         for _ in range(2):

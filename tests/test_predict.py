@@ -371,6 +371,32 @@ def test_what_parts_exchange_is_predicted_too(tmp_path: Path, capsys: pytest.Cap
         assert found.latency == pytest.approx(5 * 5.0)
 
 
+def test_what_parts_do_after_the_last_superstep_is_reported_and_predicted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, ledger, machine = tmp_path / "program.py", tmp_path / "l.json", str(tmp_path / "machine.json")
+    block = "bsp.work(1e9)\n            bsp.send((bsp.pid + 1) % bsp.p, bytes(80))\n            bsp.sync()"
+    loop = f"    with bsp.split(0) as bsp:\n        for _ in range(3):\n            {block}\n"
+    program.write_text(f"import pybsp\ndef main(bsp):\n{loop}pybsp.run(main)\n")
+    BSPMachine(2, g=1e3, l=1e4, r=1e6).save(machine)
+    assert command(["simulate", "-p", "2", "--machine", machine, "--ledger", str(ledger), str(program)]) == 0
+    capsys.readouterr()
+    assert command(["report", str(ledger)]) == 0
+    expected = "3 supersteps of their own after the last superstep of the whole, which no record and no sum contains: "
+    assert (
+        f"{expected}computing 3000 s, exchange 6e+04 s, predicted 6e+04 s; h = 30 words, M = 60"
+        in capsys.readouterr().out
+    )
+    assert command(["predict", str(ledger), "--machine", machine, "--scale", "l=2"]) == 0
+    found = {row[0]: row[2:] for row in rows(capsys.readouterr().out)}
+    assert found["(parts, after the last)"][:3] == ["9.3e+04", "-", "6.3e+04"]
+    assert found["total"][0] == "1.13e+05"  # and 20 of the split
+    assert command(["predict", str(program), "-p", "2", "--machine", machine]) == 0
+    (row,) = rows(capsys.readouterr().out)
+    assert row[2] == "7e+04"  # computing as it was here: nothing
+    assert row[-2:] == ["42.9 %", "57.1 %"]
+
+
 @pytest.mark.parametrize("parts", [True, False])
 def test_what_is_not_known_of_unlike_parts_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], parts: bool

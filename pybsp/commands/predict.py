@@ -109,6 +109,7 @@ def predicted(
     faster: float = 1.0,
     label: str = "",
     after: tuple[float, float] = (0.0, 0.0),
+    parts_after: Iterable[PartTotals] = (),
 ) -> Prediction:
     """What these supersteps take on a machine. One processor exchanges nothing, and waits for nobody.
 
@@ -118,20 +119,22 @@ def predicted(
         faster: so many times as fast is its computing.
         label: of the prediction.
         after: seconds of computing after the last of them: the longest, and the mean.
+        parts_after: what parts did after the last of them; their computing is in `after`.
     """
     if machine.p == 1:
         machine = BSPMachine(p=1, g=0.0, l=0.0, r=machine.r)
     empty = machine.exchanging(0.0)
     longest, mean = after
     sums = [0, longest / faster, (longest - mean) / faster, 0.0, 0.0]
+    for parts in parts_after:
+        exchange = _exchange_of_parts(parts, machine, faster)
+        sums[3], sums[4] = sums[3] + exchange, sums[4] + min(parts.supersteps * empty, exchange)
     for record, first, indices in records:
         computing = record.seconds / faster
         of_parts, latency = 0.0, empty
-        if record.parts is not None and (number := record.parts.supersteps):
-            # A part's supersteps as if all were alike, and its members: of them the ledger of the whole has sums.
-            each = record.parts.seconds / faster / number
-            of_parts = number * _exchange(record.parts, machine, each, False, number, 0.0)
-            latency += number * empty
+        if record.parts is not None:
+            of_parts = _exchange_of_parts(record.parts, machine, faster)
+            latency += record.parts.supersteps * empty
         before = computing + of_parts if overlaps(machine) else computing
         # What parts compute no processor may have computed alone: nothing says how long others waited for the whole.
         mean = computing if record.parts is not None else record.seconds_mean / faster
@@ -155,6 +158,12 @@ def in_order(records: Iterable[Record], index_bytes: Mapping[int, int] = types.M
     labels = np.array([numbers.setdefault(one.label, len(numbers)) for one in of_all], np.int64)
     first = set(firsts(labels, np.array([one.ways for one in of_all], np.int64), {}))
     return [InRun(one, number in first, index_bytes.get(number, 0)) for number, one in enumerate(of_all)]
+
+
+def _exchange_of_parts(parts: PartTotals, machine: BSPMachine, faster: float) -> float:
+    """Seconds that the exchanges of parts take, as if all were alike, and all members: the ledger has their sums."""
+    number = parts.supersteps
+    return number * _exchange(parts, machine, parts.seconds / faster / number, False, number, 0.0) if number else 0.0
 
 
 def _exchange(
@@ -358,14 +367,16 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
                 f"{options.target}: expected a program that calls pybsp.run, and it has not, for p = {p}, or its main "
                 "has called sys.exit: let main return"
             )
-        longest, mean = (sum(run.after[k] for run in runs) for k in (0, 1))
+        parts_after = [run.ledger.parts_after for run in runs if run.ledger.parts_after is not None]
+        in_their_exchanges = sum(parts.exchange for parts in parts_after)
+        longest, mean = (max(sum(run.after[k] for run in runs) - in_their_exchanges, 0.0) for k in (0, 1))
         begins = accumulate((len(run.ledger) for run in runs), initial=0)
         indices = {
             k + n: size for k, run in zip(begins, runs, strict=False) for n, size in run.ledger.index_bytes.items()
         }
         records = in_order((record for run in runs for record in run.ledger), indices)
-        found.append(predicted(records, there, faster, after=(longest, mean)))
-        in_parts = in_parts or any(_in_parts(run.ledger.parts) for run in runs)
+        found.append(predicted(records, there, faster, after=(longest, mean), parts_after=parts_after))
+        in_parts = in_parts or any(_in_parts([*run.ledger.parts.values(), *parts_after]) for run in runs)
     first = found[0]
     head = ["p", "supersteps", "time [s]", "+- [s]", f"speed-up over p = {first.p}", "efficiency"]
     head += ["imbalance", "computing", "exchange", "latency"]
@@ -385,9 +396,9 @@ def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float)
     return PredictionTable(title, head, rows, found, weak, in_parts)
 
 
-def _in_parts(parts: Mapping[int, PartTotals]) -> bool:
+def _in_parts(parts: Iterable[PartTotals]) -> bool:
     """Whether parts of the machine had supersteps."""
-    return any(one.supersteps for one in parts.values())
+    return any(one.supersteps for one in parts)
 
 
 def speedup_of(one: Prediction, first: Prediction, weak: bool) -> float:
@@ -498,9 +509,15 @@ def _of_ledger(number: int, run: dict[str, Any], machine: BSPMachine, faster: fl
     for one in records:
         labels.setdefault(one.record.label, []).append(one)
     found = [predicted(of_label, machine, faster, label) for label, of_label in labels.items()]
-    found.append(predicted(records, machine, faster, "total"))
     of_labels = {one.label: one.measured for one in run["supersteps"].totals()}
-    before = [*(of_labels[label] for label in labels), run["supersteps"].total.measured]
+    before = [of_labels[label] for label in labels]
+    parts_after = [run["parts_after"]] if "parts_after" in run else []
+    for parts in parts_after:
+        found.append(predicted([], machine, faster, "(parts, after the last)", (parts.seconds,) * 2, [parts]))
+        before.append(parts.measured)
+    computing = sum(parts.seconds for parts in parts_after)
+    found.append(predicted(records, machine, faster, "total", (computing, computing), parts_after))
+    before.append(sum(before))
     head = ["label", "supersteps", "time there [s]", "+- [s]", "time here [s]", "here/there"]
     head += ["imbalance", "computing", "exchange", "latency"]
     rows = [
@@ -512,7 +529,7 @@ def _of_ledger(number: int, run: dict[str, Any], machine: BSPMachine, faster: fl
         for one, here in zip(found, before, strict=True)
     ]
     where = "virtual processors" if run["virtual"] else f"ranks on {', '.join(sorted(set(run['hosts'])))}"
-    in_parts = _in_parts(run["supersteps"].parts)
+    in_parts = _in_parts([*run["supersteps"].parts.values(), *parts_after])
     return PredictionTable(f"run {number}: p = {run['p']} {where}", head, rows, found, in_parts=in_parts)
 
 

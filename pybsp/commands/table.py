@@ -15,7 +15,7 @@ from ..ground.decoding import harmless
 from ..ledger.ledger import CIRCUMSTANCES
 from ..ledger.ledger_file import read
 from ..ledger.pictures import bars_of, columns, headline
-from ..ledger.records import Supersteps
+from ..ledger.records import PartTotals, Supersteps
 
 # What a title shows of a machine, as far as it has it.
 UNITS = {"g": "s/word", "l": "s", "g1": "s/word", "g2": "s/word", "s": "s", "r": "flop/s", "o_msg": "s", "o_item": "s"}
@@ -102,16 +102,11 @@ def notes(run: dict[str, Any]) -> Iterator[str]:
     yield from placed(run)
     if run.get("kinds"):
         yield f"work by kind: {'; '.join(_of_kinds(run))}"
-    parts = run["supersteps"].total.parts
-    if parts is not None:
-        by = f", predicted {parts.exchange_predicted:.4g} s" if run["machine"]["calibrated"] else ""
-        column = "by w/r" if run["machine"]["calibrated"] else "w"
-        more = f'; charged in them: {parts.work:.4g} flop, which "{column}" has not' if parts.work else ""
-        yield (
-            f"parts of the machine: {counted(parts.supersteps, 'superstep')} of their own in "
-            f"{counted(len(run['supersteps'].parts), 'superstep')} of the whole, which contain them: computing "
-            f"{parts.seconds:.4g} s, exchange {parts.exchange:.4g} s{by}; h = {parts.h} words, M = {parts.M}{more}"
-        )
+    within = f"in {counted(len(run['supersteps'].parts), 'superstep')} of the whole, which contain them"
+    after = "after the last superstep of the whole, which no record and no sum contains"
+    for parts, place in (run["supersteps"].total.parts, within), (run.get("parts_after"), after):
+        if parts is not None:
+            yield f"parts of the machine: {_of_parts(parts, place, run['machine']['calibrated'])}"
     if indices := run.get("index_bytes"):
         yield (
             f"Indices of patterns, which count no words: {sum(indices.values()):,} bytes, in "
@@ -131,6 +126,16 @@ def notes(run: dict[str, Any]) -> Iterator[str]:
         )
     if run["virtual"]:
         yield "Times are virtual: what is measured is what the machine's parameters say."
+
+
+def _of_parts(parts: PartTotals, place: str, calibrated: bool) -> str:
+    """What parts of the machine did in that place."""
+    by = f", predicted {parts.exchange_predicted:.4g} s" if calibrated else ""
+    more = f'; charged in them: {parts.work:.4g} flop, which "{"by w/r" if calibrated else "w"}" has not'
+    return (
+        f"{counted(parts.supersteps, 'superstep')} of their own {place}: computing {parts.seconds:.4g} s, "
+        f"exchange {parts.exchange:.4g} s{by}; h = {parts.h} words, M = {parts.M}{more * bool(parts.work)}"
+    )
 
 
 def _of_kinds(run: dict[str, Any]) -> Iterator[str]:

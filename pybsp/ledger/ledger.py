@@ -134,7 +134,7 @@ class Ledger(Records):
     index_bytes: of the indices of patterns that were made in its supersteps, of all processors, by the number of the
         record. They travel once, and count no words.
     parts: what the parts of the machine did in its supersteps (`bsp.split`): `PartTotals` by the number of the record.
-        What they did after the last of them has no record.
+    parts_after: what they have done after the last of these, which is in no record and no sum; None where nothing.
     kinds: flop by kind of work (`bsp.work(flops, kind="sort")`), of each the maximum over processors, by the number of
         the record; they are among the record's work.
 
@@ -161,8 +161,9 @@ class Ledger(Records):
     ) -> None:
         """What is combined in a log; what comes to it later changes nothing here."""
         self.machine = machine
-        # What parts have done since the last superstep is of the next one, which has no record yet.
         self.parts = {number: one for number, one in parts.items() if number < log.combined}
+        # What parts have done since the last superstep is of the next one, which has no record yet.
+        self.parts_after = parts.get(log.combined)
         self.index_bytes = {number: words[INDICES] for number, words in log.riding.items() if INDICES in words}
         self.riding: Mapping[int, Mapping[str, int]] = _named(log.riding)
         self.kinds: Mapping[int, Mapping[str, float]] = {number: dict(flops) for number, flops in log.kinds.items()}
@@ -247,7 +248,8 @@ class Ledger(Records):
     def to_dict(self) -> dict[str, Any]:
         """The ledger as plain data: p, the machine, each superstep, the sums by label and of all (`Record.to_dict`).
 
-        And `riding`, where anything rode.
+        And what else a ledger file has, where there is any: `checkpoints`, `kinds`, `index_bytes`, `riding`,
+        `parts_after`.
 
         Examples:
             >>> found = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.to_dict()
@@ -263,12 +265,19 @@ class Ledger(Records):
             "supersteps": [record.to_dict() for record in self],
             "labels": [record.to_dict() for record in rows.totals()],
             "total": rows.total.to_dict(),
-            **self._ridden(),
+            **self._beside(),
         }
 
-    def _ridden(self) -> dict[str, Any]:
-        """`riding` as an entry of plain data, where anything rode."""
-        return {"riding": {str(number): dict(words) for number, words in self.riding.items()}} if self.riding else {}
+    def _beside(self) -> dict[str, Any]:
+        """What there is beside the records, as plain data, of which nothing is left out but what is empty."""
+        found = {
+            "checkpoints": [one._asdict() for one in self.checkpoints],
+            "kinds": {str(number): dict(flops) for number, flops in self.kinds.items()},
+            "index_bytes": {str(number): size for number, size in self.index_bytes.items()},
+            "riding": {str(number): dict(words) for number, words in self.riding.items()},
+            "parts_after": None if self.parts_after is None else self.parts_after._asdict(),
+        }
+        return {name: one for name, one in found.items() if one}
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write a line of comma-separated values for each superstep, below a line of the names; as `Record.to_dict`,
@@ -367,11 +376,8 @@ class Ledger(Records):
             "p": machine.p,
             "machine": machine.as_json(),
             "router": router,
-            **({"checkpoints": [one._asdict() for one in self.checkpoints]} if self.checkpoints else {}),
-            **({"kinds": {number: dict(one) for number, one in self.kinds.items()}} if self.kinds else {}),
-            **({"index_bytes": self.index_bytes} if self.index_bytes else {}),
             **({"parts": {number: one._asdict() for number, one in self.parts.items()}} if self.parts else {}),
-            **self._ridden(),
+            **self._beside(),
             "virtual": self.virtual,
             "hosts": list(hosts),
             **circumstances,

@@ -160,6 +160,7 @@ _FIELDS = fields(
         "trace": _trace,
         "checkpoints": _CHECKPOINTS,
         "parts": table(_parts_of_one),
+        "parts_after": _parts_of_one,
         "kinds": table(table(_FIGURE)),
         "index_bytes": table(whole()),
         "riding": table(table(_COUNT)),
