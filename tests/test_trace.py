@@ -122,6 +122,37 @@ def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert sum(count for *_, count in trace["words"]) == 500 == np.rint(np.sum(trace["sent"]))
 
 
+def long_label(bsp: pybsp.BSP) -> None:
+    for _ in range(10):
+        with bsp.superstep("x" * 1000):
+            pass
+
+
+def test_each_slice_has_the_beginning_of_a_long_label(tmp_path: Path) -> None:
+    events, run = simulated(tmp_path, "long_label")
+    assert {e["name"] for e in slices(events, "superstep", 0)} == {"x" * traces.LONGEST}
+    assert run["trace"]["labels"][0] == "x" * traces.LONGEST
+
+
+def two_labels(bsp: pybsp.BSP) -> None:
+    for step in range(48):
+        with bsp.superstep("cheap"):
+            pass
+        with bsp.superstep(("dear", "dearest")[step // 24]):
+            bsp.work(1e6)
+
+
+def test_of_several_supersteps_the_dearest_label_names_them_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(traces, "SPANS", 10)
+    events, run = simulated(tmp_path, "two_labels")
+    found = slices(events, "superstep", 0)
+    assert len(found) == 16  # of six supersteps each, of which the first is a cheap one
+    assert [e["name"] for e in found] == ["dear"] * 8 + ["dearest"] * 8
+    assert {run["trace"]["labels"][kind] for row in run["trace"]["kinds"] for kind in row} == {"dear", "dearest"}
+
+
 def quiet_and_talking(bsp: pybsp.BSP) -> None:
     for step in range(2 * traces.KINDS):
         with bsp.superstep(f"computes {step}"):

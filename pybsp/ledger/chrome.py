@@ -16,7 +16,7 @@ from .._version import __version__
 from ..errors import UsageError
 from ..ground.announcing import announce
 from ..ground.files import replacing
-from .trace import SPANS, Trace
+from .trace import LONGEST, SPANS, Trace
 
 SPANS_OF_FILE = 4 * SPANS  # of all runs of a job; what comes later is counted only
 _PARTS = ("computing", "waiting", "exchange")
@@ -122,7 +122,16 @@ def _superstep(
 
     def piece(name: str, category: str, begin: int, length: int, **more: Any) -> dict[str, Any]:
         ts, dur = begin / 1e3, length / 1e3
-        return {"ph": "X", "name": name, "cat": category, "pid": run, "tid": pid, "ts": ts, "dur": dur, **more}
+        return {
+            "ph": "X",
+            "name": name[:LONGEST],
+            "cat": category,
+            "pid": run,
+            "tid": pid,
+            "ts": ts,
+            "dur": dur,
+            **more,
+        }
 
     yield piece(label or "superstep", "superstep", at, sum(pieces), args=args)
     collective = trace.collectives.get(span)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SPANS = 48_000  # of all processors, that are kept of a run
 LANES = 64  # groups of processors in a summary; up to so many processors each has its own
 BINS = 120  # of time, in a summary
+LONGEST = 200  # characters of a label, in a summary and in each slice of a trace
 KINDS = 8  # labels in a summary, and one of all others
 _SENT = 1 << 16  # pairs of label and destination of which a processor counts the words apart
 OTHERS = "other labels"  # that of what is sent beyond these
@@ -125,7 +126,7 @@ class Tracer:
             size,
             len(rows),
             labels,
-            rows[firsts, LABEL],
+            _dearest(rows, size),
             sums,
             self._largest(firsts),
             self.words,
@@ -150,13 +151,23 @@ class Tracer:
         return {number: one.in_short() for number, one in stays.totals.items()}
 
 
+def _dearest(rows: Rows, size: int) -> NDArray[np.int64]:
+    """Of each span of so many rows the number of the label that takes most of its time."""
+    many = int(rows[:, LABEL].max(initial=0)) + 1
+    pairs, of_row = np.unique(np.arange(len(rows)) // size * many + rows[:, LABEL].astype(int), return_inverse=True)
+    spans, labels = np.divmod(pairs, many)
+    by_time = np.lexsort((-np.bincount(of_row, rows[:, MEASURED]), spans))
+    _, first = np.unique(spans[by_time], return_index=True)
+    return labels[by_time[first]]
+
+
 class ProcessorTrace(NamedTuple):
     """What a processor has kept.
 
     size: supersteps of a span.
     supersteps: in all.
     labels: by number.
-    kinds: of each span, the number of its first superstep's label, shape (spans,).
+    kinds: of each span, the number of the label that takes most of it, shape (spans,).
     sums: seconds of computing, of the whole; words out and in, messages out, shape (spans, 5).
     largest: seconds, the largest computing of all processors, by superstep; empty but where the ledger is.
     words: sent, by label and destination.
@@ -168,7 +179,7 @@ class ProcessorTrace(NamedTuple):
     size: int
     supersteps: int
     labels: list[str]
-    kinds: Rows
+    kinds: NDArray[np.int64]
     sums: Rows
     largest: Rows
     words: dict[tuple[str, int], int]
@@ -196,7 +207,16 @@ def gather(tracer: Tracer) -> Trace | None:
         counted = {(label, dest): count for (label, dest), count in words}
         of_all.append(
             ProcessorTrace(
-                size, supersteps, labels, table[:, 0], table[:, 1:], np.empty(0), counted, dict(collectives), {}, {}
+                size,
+                supersteps,
+                labels,
+                table[:, 0].astype(int),
+                table[:, 1:],
+                np.empty(0),
+                counted,
+                dict(collectives),
+                {},
+                {},
             )
         )
     return Trace(of_all, traced, engine.account.virtual)
@@ -220,7 +240,7 @@ class Trace:
         p: processors.
         size: supersteps of a span.
         supersteps: in all.
-        labels: of each span.
+        labels: of each span, that which takes most of it on processor 0.
         computing, waiting, exchange: seconds, of each processor and span, shape (p, spans).
         counts: words out and in, messages out, shape (p, spans, 3).
         collectives: names, by span; riding, parts: as of a `ProcessorTrace`.
@@ -229,7 +249,7 @@ class Trace:
     def __init__(self, traced: Sequence[ProcessorTrace], known: ProcessorTrace, virtual: bool) -> None:
         first = traced[0]
         self.p, self.size, self.supersteps, self.virtual = len(traced), first.size, first.supersteps, virtual
-        self.labels = [first.labels[int(kind)] for kind in first.kinds]
+        self.labels = [first.labels[kind] for kind in first.kinds.tolist()]
         sums = np.stack([one.sums for one in traced])
         self.computing, self.counts = sums[:, :, 0], sums[:, :, 2:]
         # As measured, waiting cannot be longer than the rest of the superstep.
@@ -310,4 +330,4 @@ class Trace:
                 words[label] = words.get(label, 0) + count
         talking = sorted(seconds.keys() & words.keys(), key=lambda label: (-words[label], label))[: KINDS // 2]
         dear = [*talking, *sorted(seconds.keys() - talking, key=lambda label: (-seconds[label], label))][:KINDS]
-        return {label: number for number, label in enumerate(dear)}, [label[:200] for label in dear] + [OTHERS]
+        return {label: number for number, label in enumerate(dear)}, [label[:LONGEST] for label in dear] + [OTHERS]
