@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +24,7 @@ from pybsp.ledger.log import INDICES, SECONDS, Log, combine
 from pybsp.ledger.records import Record, Supersteps
 from pybsp.machines.bsp import BSPMachine
 from pybsp.processes import process
+from pybsp.processes.forked import forked
 from pybsp.runs import machine_cache
 from pybsp.ways import BY_MAIL, BY_PUT, BY_QUEUE, BY_RECORD, MAKING, named
 
@@ -147,29 +151,71 @@ def test_each_number_of_processors_finds_the_process_as_it_was(
     assert Path("page.html").exists()
 
 
-def test_modules_beside_the_program_read_each_number_of_processors_arguments(
-    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_each_number_of_processors_imports_anew_and_none_here(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a library they are left as they are: it reads no program's arguments, and may not bear a second import."""
+    """As ranks do for every p: what reads arguments at its import, and what takes long."""
     _, machine = files
-    library = tmp_path / "site-packages"
-    library.mkdir()
-    (library / "installed_once.py").write_text("")
-    (tmp_path / "read_first.py").write_text("import sys\nN = int(sys.argv[1])\n")
+    (tmp_path / "read_first.py").write_text("import sys, time\nN = int(sys.argv[1])\ntime.sleep(0.05)\n")
     program = tmp_path / "importing.py"
     program.write_text(
-        "import numpy as np, pybsp, read_first, installed_once\n"
+        "import numpy as np, pybsp\n"
         "def main(bsp):\n"
+        "    import read_first\n"
         "    bsp.send((bsp.pid + 1) % bsp.p, np.zeros(read_first.N))\n"
         "    bsp.sync()\n"
         "pybsp.run(main)\n"
     )
-    monkeypatch.syspath_prepend(str(library))
     assert command(["predict", str(program), "{1000*p}", "-p", "2", "4", "--machine", machine]) == 0
+    printed = capsys.readouterr().out
     # A latency of 1 s, a message of 0.25 s, 2000 and 4000 words.
-    assert [float(row[2]) for row in rows(capsys.readouterr().out)] == pytest.approx([3.25, 5.25], abs=0.2)
+    assert [float(row[2]) for row in rows(printed)] == pytest.approx([3.25, 5.25], abs=0.3)
+    assert all(float(row[6]) > 1.2 for row in rows(printed))  # one processor's import
+    assert "What a process does once, as imports in main, is the computing of one processor here" in printed
     assert "read_first" not in sys.modules
-    assert sys.modules.pop("installed_once", None) is not None
+
+
+def test_each_number_of_processors_reads_the_same_input(files: tuple[str, str], tmp_path: Path) -> None:
+    _, machine = files
+    program = tmp_path / "reading.py"
+    program.write_text(
+        "import pybsp, sys\n"
+        "def main(bsp, n):\n"
+        "    for _ in range(n):\n"
+        "        bsp.sync()\n"
+        "pybsp.run(main, int(input()) + sum(map(int, sys.stdin)))\n"
+    )
+    line = [sys.executable, "-m", "pybsp", "predict", str(program), "-p", "1", "2", "4", "--machine", machine]
+    done = subprocess.run(line, input="2\n3\n4\n", capture_output=True, text=True, timeout=60, check=True)
+    assert [row[1] for row in rows(done.stdout)] == ["9", "9", "9"]
+
+
+def test_an_input_that_nobody_reads_need_not_end(files: tuple[str, str]) -> None:
+    program, machine = files
+    line = [sys.executable, "-m", "pybsp", "predict", program, "1", "-p", "1", "2", "--machine", machine]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as predicting:
+        assert predicting.wait(60) == 0
+
+
+def test_ctrl_c_ends_the_program_and_then_the_prediction(files: tuple[str, str], tmp_path: Path) -> None:
+    _, machine = files
+    program = tmp_path / "waiting.py"
+    program.write_text(
+        "import pathlib, sys, time\n"
+        "try:\n"
+        "    pathlib.Path(sys.argv[1]).touch()\n"
+        "    time.sleep(60)\n"
+        "finally:\n"
+        "    pathlib.Path(sys.argv[1]).unlink()\n"
+    )
+    begun = tmp_path / "begun"
+    line = [sys.executable, "-m", "pybsp", "predict", str(program), str(begun), "-p", "2", "--machine", machine]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, start_new_session=True) as predicting:
+        while not begun.exists():
+            time.sleep(0.01)
+        predicting.send_signal(signal.SIGINT)
+        assert predicting.wait(30) == -signal.SIGINT
+    assert not begun.exists()
 
 
 def test_a_label_called_total_keeps_its_own_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -299,6 +345,8 @@ PROGRAMS = {
     "EXIT": "raise SystemExit(3)",
     "LEAVING": "import pybsp, sys\npybsp.run(lambda bsp: sys.exit(0))\n",
     "LINES": "raise ValueError('bad\\nthing')",
+    "KILLED": "import os\nos.kill(os.getpid(), 9)\n",
+    "GONE": "import os\nos._exit(3)\n",
     "AFAR": "import pybsp\npybsp.run(lambda bsp: bsp.send(7, 'text'))\n",
 }
 
@@ -329,6 +377,8 @@ PROGRAMS = {
             "--scale: expected g once, got g=2 g=3",
         ),
         (["EXIT", "-p", "2", "--machine", "MACHINE"], "ended with 3 for p = 2"),
+        (["KILLED", "-p", "2", "--machine", "MACHINE"], "KILLED: failed for p = 2: its process was killed by SIGKILL"),
+        (["GONE", "-p", "2", "--machine", "MACHINE"], "GONE: failed for p = 2: its process ended with exit status 3"),
         (
             ["PROGRAM", "1", "-p", "2", "--machine", "ALONE"],
             "ALONE: measured with p = 1, where nothing is sent, so it ",
@@ -521,6 +571,11 @@ def ways_of(records: Sequence[Record]) -> list[tuple[str, tuple[str, ...], tuple
     return [(one.label, named(one.ways), named(one.parts.ways) if one.parts else ()) for one in records]
 
 
+def records_of(source: Path, machine: BSPMachine) -> list[Record]:
+    """What the prediction of a program is made of."""
+    return forked(lambda: [record for run in _runs([str(source)], machine) for record in run.ledger], str(source))
+
+
 def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_path: Path) -> None:
     source, machine, ledger = tmp_path / "small.py", tmp_path / "m.json", tmp_path / "l.json"
     source.write_text(SMALL)
@@ -532,14 +587,14 @@ def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_p
         found.append(ways_of(read(ledger)["runs"][-1]["supersteps"]))
     on_ranks, by_messages = found
     here = dataclasses.replace(MACHINE, p=2)
-    (virtual,) = (run.ledger for run in _runs([str(source)], 2, dataclasses.replace(here, hosts=("a", "a"))))
-    assert ways_of(list(virtual)) == on_ranks
+    virtual = records_of(source, dataclasses.replace(here, hosts=("a", "a")))
+    assert ways_of(virtual) == on_ranks
     assert ("small", ("record",), ()) in on_ranks
     assert ("through a pipe", ("record",), ()) in on_ranks
     assert ("small, no numbers", ("record",), ()) in on_ranks
     assert ("large", ("collective",), ()) in on_ranks
-    (apart,) = (run.ledger for run in _runs([str(source)], 2, dataclasses.replace(here, hosts=("a", "b"))))
-    assert ways_of(list(apart)) == by_messages
+    apart = records_of(source, dataclasses.replace(here, hosts=("a", "b")))
+    assert ways_of(apart) == by_messages
     assert ("small", ("record",), ()) in by_messages
     assert ("through a pipe", ("record",), ()) not in by_messages
     by_board = BSPMachine(2, g=0.0, l=1.0, r=1.0, o_msg=64.0)
@@ -554,9 +609,9 @@ def test_they_go_as_they_do_on_hosts_with_several_processors(tmp_path: Path, wis
     line = [sys.executable, "-m", "pybsp", "run", "-n", "3", "--ledger", str(ledger), str(source)]
     ended_well(run(line, **pretending(2, wish)))
     there = dataclasses.replace(MACHINE, p=3, hosts=("a", "a", "b"))
-    (virtual,) = (run.ledger for run in _runs([str(source)], 3, there))
-    assert ways_of(list(virtual)) == ways_of(read(ledger)["runs"][-1]["supersteps"])
-    assert ("small", ("record",), ()) in ways_of(list(virtual))
+    found = ways_of(records_of(source, there))
+    assert found == ways_of(read(ledger)["runs"][-1]["supersteps"])
+    assert ("small", ("record",), ()) in found
 
 
 def test_a_ledger_predicts_by_how_long_others_waited() -> None:

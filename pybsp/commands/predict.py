@@ -1,7 +1,8 @@
 """`pybsp predict`: what a program would take on another machine, and on more processors than there are here.
 
-The program runs on virtual processors, one after the other, so that each one's computing is measured alone; the other
-machine's parameters say what each exchange takes. Of a ledger, computing is as it was measured in that run.
+The program runs on virtual processors, one after the other, so that each one's computing is measured alone, and for
+each number of them in a process of its own; the other machine's parameters say what each exchange takes. Of a ledger,
+computing is as it was measured in that run.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import contextlib
 import dataclasses
 import gc
+import io
 import math
 import os
 import re
@@ -18,7 +20,7 @@ import sys
 import tempfile
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.machinery import EXTENSION_SUFFIXES
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,8 +35,7 @@ from ..ground.console import TableConsole
 from ..ground.decoding import harmless
 from ..ground.drawing import Axis, bars, lines
 from ..ground.drawing import table as html_table
-from ..ground.files import require_outputs, working_folder
-from ..ground.managed import managed
+from ..ground.files import require_outputs
 from ..ledger.ledger import index_words, overlaps
 from ..ledger.ledger_file import is_ledger, read
 from ..ledger.pictures import note, safe, shown_label
@@ -42,6 +43,7 @@ from ..ledger.records import PartTotals, Record
 from ..machines.bsp import BSPMachine, others_waited
 from ..machines.in_force import resized
 from ..processes import process
+from ..processes.forked import RepeatedInput, forked
 from ..rides.shown import shown_by
 from ..runs import machine_cache, simulation, threads
 from ..ways import firsts
@@ -339,6 +341,11 @@ def _left_out(machine: BSPMachine, path: str, factors: dict[str, float], of_ledg
         + (", what was computed after the last superstep" if of_ledger else "")
         + " and runs of LogP programs."
     )
+    if not of_ledger:
+        yield (
+            "What a process does once, as imports in main, is the computing of one processor here, and of all ranks "
+            "there, side by side: it takes as long, and the imbalance is less."
+        )
 
 
 class PredictionTable(NamedTuple):
@@ -357,26 +364,14 @@ class PredictionTable(NamedTuple):
 
 def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float) -> PredictionTable:
     weak = any(map(_WITH_P.search, options.arguments))
+    repeated = None if sys.stdin is None or os.isatty(0) else RepeatedInput()
     found, in_parts = [], False
     for p in sorted(set(options.p)):
         arguments = [_for_p(text, p) for text in options.arguments]
-        there = resized(machine, p)
-        runs = _runs([options.target, *arguments], p, there)
-        if not runs:
-            raise UsageError(
-                f"{options.target}: expected a program that calls pybsp.run, and it has not, for p = {p}, or its main "
-                "has called sys.exit: let main return"
-            )
-        parts_after = [run.ledger.parts_after for run in runs if run.ledger.parts_after is not None]
-        in_their_exchanges = sum(parts.exchange for parts in parts_after)
-        longest, mean = (max(sum(run.after[k] for run in runs) - in_their_exchanges, 0.0) for k in (0, 1))
-        begins = accumulate((len(run.ledger) for run in runs), initial=0)
-        indices = {
-            k + n: size for k, run in zip(begins, runs, strict=False) for n, size in run.ledger.index_bytes.items()
-        }
-        records = in_order((record for run in runs for record in run.ledger), indices)
-        found.append(predicted(records, there, faster, after=(longest, mean), parts_after=parts_after))
-        in_parts = in_parts or any(_in_parts([*run.ledger.parts.values(), *parts_after]) for run in runs)
+        execution = partial(_executed, [options.target, *arguments], resized(machine, p), faster, repeated)
+        prediction, has_parts = forked(execution, f"{options.target}: failed for p = {p}")
+        found.append(prediction)
+        in_parts = in_parts or has_parts
     first = found[0]
     head = ["p", "supersteps", "time [s]", "+- [s]", f"speed-up over p = {first.p}", "efficiency"]
     head += ["imbalance", "computing", "exchange", "latency"]
@@ -424,19 +419,48 @@ def _by(machine: BSPMachine) -> BSPMachine:
     return machine if machine.exchange is None or overlaps(machine) else machine.exchange
 
 
-def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[simulation.Simulation]:
-    """The runs of a program on p virtual processors, whose machine is that one; what it prints is lost.
+def _executed(
+    program: Sequence[str], machine: BSPMachine, faster: float, repeated: RepeatedInput | None
+) -> tuple[Prediction, bool]:
+    """What a program takes on a machine, and whether it has parts; executed here, in a process for this alone.
+
+    So each number of processors finds everything as it was, and does once what ranks do once, as imports.
+    """
+    if repeated is not None:
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(repeated))
+    gc.collect()
+    gc.disable()  # its pauses would count as one processor's computing, for which all others wait
+    with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
+        os.dup2(nowhere.fileno(), 1)  # for processes that it starts
+        runs = _runs(program, machine)
+    if not runs:
+        raise UsageError(
+            f"{program[0]}: expected a program that calls pybsp.run, and it has not, for p = {machine.p}, or its main "
+            "has called sys.exit: let main return"
+        )
+    parts_after = [run.ledger.parts_after for run in runs if run.ledger.parts_after is not None]
+    in_their_exchanges = sum(parts.exchange for parts in parts_after)
+    longest, mean = (max(sum(run.after[k] for run in runs) - in_their_exchanges, 0.0) for k in (0, 1))
+    begins = accumulate((len(run.ledger) for run in runs), initial=0)
+    indices = {k + n: size for k, run in zip(begins, runs, strict=False) for n, size in run.ledger.index_bytes.items()}
+    records = in_order((record for run in runs for record in run.ledger), indices)
+    prediction = predicted(records, machine, faster, after=(longest, mean), parts_after=parts_after)
+    return prediction, any(_in_parts([*run.ledger.parts.values(), *parts_after]) for run in runs)
+
+
+def _runs(program: Sequence[str], machine: BSPMachine) -> Sequence[simulation.Simulation]:
+    """The runs of a program on virtual processors, whose machine is that one.
 
     Raises:
         UsageError: it fails.
     """
     runs: list[simulation.Simulation] = []
-    chosen = simulation.SimulateOptions(p, measure=True, runs=runs, shown=shown_by(machine.hosts))
-    with tempfile.TemporaryDirectory(prefix="pybsp-") as folder, _as_it_was(program[0]), _silent():
+    p = machine.p
+    with tempfile.TemporaryDirectory(prefix="pybsp-") as folder:
         file = os.path.join(folder, "machine.json")
         machine.save(file)
         os.environ[settings.MACHINE] = file
-        simulation.set_options(chosen)
+        simulation.set_options(simulation.SimulateOptions(p, measure=True, runs=runs, shown=shown_by(machine.hosts)))
         sys.argv = list(program)
         sys.path.insert(0, str(Path(program[0]).resolve().parent))
         try:
@@ -448,55 +472,7 @@ def _runs(program: Sequence[str], p: int, machine: BSPMachine) -> Sequence[simul
         except Exception as error:
             what = harmless(f"{type(error).__name__}: {error}")
             raise UsageError(f"{program[0]}: failed for p = {p}: {what}; see `pybsp simulate -p {p}`") from error
-        finally:
-            simulation.set_options(None)
     return runs
-
-
-@managed
-def _as_it_was(program: str) -> Iterator[None]:
-    """After the block this process is as before, for the next number of processors; in it there is no collector.
-
-    Its pauses would count as one processor's computing, for which all others wait.
-    """
-    arguments, path, environment, folder = sys.argv, list(sys.path), dict(os.environ), working_folder()
-    modules, below = set(sys.modules), Path(program).resolve().parent
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        os.chdir(folder)
-        sys.argv, sys.path[:] = arguments, path
-        os.environ.clear()
-        os.environ.update(environment)
-        for name in sys.modules.keys() - modules:
-            if _of_program_itself(name, below):
-                del sys.modules[name]
-
-
-def _of_program_itself(name: str, folder: Path) -> bool:
-    """Whether a module is a part of the program in that folder, which may have read its arguments: no library."""
-    file = getattr(sys.modules[name], "__file__", None)
-    if file is None or name.partition(".")[0] == "pybsp" or file.endswith(tuple(EXTENSION_SUFFIXES)):
-        return False
-    path = Path(file).resolve()
-    return path.is_relative_to(folder) and not {"site-packages", "dist-packages"} & set(path.parts)
-
-
-@managed
-def _silent() -> Iterator[None]:
-    """What is printed in the block is lost, also by processes that it starts."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    try:
-        with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
-            os.dup2(nowhere.fileno(), 1)
-            yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
 
 
 # -- of a ledger -------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -42,16 +43,12 @@ def supervise(
     """
     libc = ctypes.CDLL(None)
     libc.prctl(_CHILD_SUBREAPER, 1)  # orphans below this process become its children
-
-    def die_with_parent() -> None:
-        # Killed outright, prterun and srun would leave ranks behind that compute.
-        libc.prctl(_PARENT_DEATH_SIGNAL, int(signal.SIGTERM))
-
-    job = subprocess.Popen(command, preexec_fn=die_with_parent)
+    # Killed outright, prterun and srun would leave ranks behind that compute.
+    job = subprocess.Popen(command, preexec_fn=partial(die_with_parent, libc))
 
     def forward(number: int, frame: FrameType | None) -> None:
         translated = translate(number)
-        if not (number in OF_TERMINAL and _in_foreground()):
+        if not (number in OF_TERMINAL and in_foreground()):
             job.send_signal(translated)
 
     before = {number: signal.signal(number, forward) for number in FORWARDED}
@@ -65,7 +62,12 @@ def supervise(
     return status if status >= 0 else 128 - status
 
 
-def _in_foreground() -> bool:
+def die_with_parent(libc: ctypes.CDLL) -> None:
+    """Have this process told to end (SIGTERM) when the one that has started it does; Linux only."""
+    libc.prctl(_PARENT_DEATH_SIGNAL, int(signal.SIGTERM))
+
+
+def in_foreground() -> bool:
     """Whether this process is in the foreground of its terminal, whose keys then reach the command without help."""
     with suppress(OSError):
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
