@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pybsp.errors import UsageError
-from pybsp.transport.placement import Placement, configured, pays
+from pybsp.transport.placement import Placement, configured, cores_together, pays
 
 from .launching import LIMIT, Ended, Program, ended_well, failed_once, mpiexec, python, run, sessions_passed
 from .test_shared_memory import EXCHANGING, KEEPING
@@ -328,6 +328,11 @@ def test_a_refusal_of_processor_0_is_heard_by_all(program: Program) -> None:
         assert pybsp.run(lambda bsp: bsp.sync() or type(bsp._transport).__name__) == "Mixed"
     """)
     ended_well(ranks(4, 2, path))
+
+
+def test_a_host_has_the_cores_that_its_ranks_may_run_on_together() -> None:
+    assert cores_together("aaa", [0b1, 0b10, 0b10]) == [2, 2, 2]  # bound by the launcher
+    assert cores_together("aab", [0b100, 0b100, 0b1111]) == [1, 1, 4]  # taskset -c 2
 
 
 def test_it_is_chosen_where_it_saves_messages() -> None:

@@ -61,14 +61,13 @@ def test_a_machine_file_is_found_by_p_placement_library_and_host(monkeypatch: py
         HERE._replace(nodes=[0, 1]),
         HERE._replace(library="Open MPI v5.0.6"),
         HERE._replace(router="two-phase"),
+        HERE._replace(cores=[1, 1]),
     ):
         assert find(other) == (None, None), other
     for setting in ("PYBSP_SHARED", "PYBSP_WAIT", "PYBSP_AGGREGATE"):
         with monkeypatch.context() as changed:
             changed.setenv(setting, "0")
             assert find(HERE) == (None, None), setting
-    monkeypatch.setattr(process, "cores", lambda: 4096)
-    assert find(HERE) == (None, None)
 
 
 def test_what_is_measured_obeys_no_option_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:

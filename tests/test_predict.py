@@ -95,7 +95,7 @@ def test_a_prediction_on_a_busy_machine_says_so(
 ) -> None:
     program, machine = files
     monkeypatch.setattr(process, "load", lambda: load)
-    monkeypatch.setattr(process, "cores", lambda: 2)
+    monkeypatch.setattr(process, "allowed_cores", lambda: 2)
     assert command(["predict", program, "10", "-p", "2", "--machine", machine]) == 0
     assert ("The load average before was 1.7, on 2 cores" in capsys.readouterr().out) == said
 

@@ -14,7 +14,7 @@ from pybsp.processes import process
 from pybsp.runs import rehearsal
 from pybsp.ways import named
 
-process.cores = lambda: {cores}
+process.affinity = lambda: (1 << {cores}) - 1
 ways, make = [], rehearsal.SuperstepEngine
 
 def watched(*args, **kwargs):

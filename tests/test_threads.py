@@ -34,26 +34,26 @@ def four_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_a_rank_takes_its_share_of_the_cores_and_gives_it_back() -> None:
     assert threads.in_use() == 4
-    with threads.limited(2):
+    with threads.limited(2, 4):
         assert threads.in_use() == 2
         assert {os.environ[name] for name in threads.VARIABLES} == {"2"}  # for what is loaded later
     assert threads.in_use() == 4
     assert not set(threads.VARIABLES) & set(os.environ)
-    with suppress(ZeroDivisionError), threads.limited(8):
+    with suppress(ZeroDivisionError), threads.limited(8, 4):
         assert threads.in_use() == 1
         raise ZeroDivisionError
     assert threads.in_use() == 4
 
 
 def test_a_rank_alone_on_its_host_takes_all_cores() -> None:
-    with threads.limited(1):
+    with threads.limited(1, 4):
         assert threads.in_use() == 4
         assert "OMP_NUM_THREADS" not in os.environ
 
 
 def test_a_rank_that_is_bound_to_fewer_cores_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "allowed_cores", lambda: 1)
-    with threads.limited(2):
+    with threads.limited(2, 4):
         assert threads.in_use() == 1
 
 
@@ -81,7 +81,7 @@ def test_threads_that_wait_for_work_have_ended_in_the_block_and_after_it() -> No
         before, taken, a = there(), threads.in_use(), np.ones((500, 500))
         ours = threading.Event()
         threads.beside(ours.wait, "pybsp watch").start()
-        with threads.limited(max(process.cores(), 2)):
+        with threads.limited(max(process.cores(), 2), 2):
             assert there() == 2, (before, there())
             assert (a @ a == 500).all()
         assert threads.in_use() == taken
@@ -104,7 +104,7 @@ def test_threads_that_wait_for_work_have_ended_in_the_block_and_after_it() -> No
             start()
             while not begun:
                 time.sleep(0.001)
-            with threads.limited(max(process.cores(), 2)):
+            with threads.limited(max(process.cores(), 2), 2):
                 assert there() == before + 1, (before, there())
             stop.append(1)
             while there() > before:
@@ -118,13 +118,13 @@ def test_threads_that_wait_for_work_have_ended_in_the_block_and_after_it() -> No
 @pytest.mark.parametrize("name", threads.VARIABLES)
 def test_what_the_user_has_set_in_the_environment_stays(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "4")
-    with threads.limited(2):
+    with threads.limited(2, 4):
         assert threads.in_use() == 4
     assert [variable for variable in threads.VARIABLES if variable in os.environ] == [name]
 
 
 def test_what_the_user_has_set_in_the_program_stays() -> None:
-    with threadpool_limits(3), threads.limited(2):
+    with threadpool_limits(3), threads.limited(2, 4):
         assert threads.in_use() == 3
 
 
@@ -139,7 +139,7 @@ def test_ranks_have_their_share_in_a_run_which_the_ledger_says(program: Program,
         from pybsp.processes import process
         from pybsp.runs import threads
 
-        process.cores, process.allowed_cores = lambda: 2, lambda: 2
+        process.cores, process.affinity = lambda: 2, lambda: 1 << process.launched()[1] % 2  # a launcher has bound them
         started_by = sys.argv[1]
         if started_by == "mpiexec":
             threads._libraries().limit(limits=2)

@@ -239,9 +239,9 @@ def _predict(options: argparse.Namespace) -> int:
             "processors; `pybsp calibrate -n 2 -o machine.json` writes one"
         )
     remarks = list(_left_out(machine, path, factors, of_ledger))
-    if not of_ledger and process.load() > process.cores() / 2:
+    if not of_ledger and process.load() > process.allowed_cores() / 2:
         remarks.append(
-            f"The load average before was {process.load():.3g}, on {process.cores()} cores: what else ran is "
+            f"The load average before was {process.load():.3g}, on {process.allowed_cores()} cores: what else ran is "
             "in the computing of the processors whose turn it was, and in the imbalance. Predict on an idle machine."
         )
     if of_ledger:
@@ -455,7 +455,7 @@ def _runs(program: Sequence[str], machine: BSPMachine) -> Sequence[simulation.Si
         UsageError: it fails.
     """
     runs: list[simulation.Simulation] = []
-    p = machine.p
+    p, cores = machine.p, process.allowed_cores()
     with tempfile.TemporaryDirectory(prefix="pybsp-") as folder:
         file = os.path.join(folder, "machine.json")
         machine.save(file)
@@ -464,7 +464,7 @@ def _runs(program: Sequence[str], machine: BSPMachine) -> Sequence[simulation.Si
         sys.argv = list(program)
         sys.path.insert(0, str(Path(program[0]).resolve().parent))
         try:
-            with threads.limited(process.cores()):  # a thread for each: a rank has a core of its own
+            with threads.limited(cores, cores):  # a thread for each: a rank has a core of its own
                 runpy.run_path(program[0], run_name="__main__")
         except SystemExit as end:
             if end.code:

@@ -229,8 +229,15 @@ def cores() -> int:
 
 
 def allowed_cores() -> int:
-    """The cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores()
+    """The number of cores that this process may run on."""
+    return affinity().bit_count()
+
+
+def affinity() -> int:
+    """The cores that this process may run on: a bit for each."""
+    if hasattr(os, "sched_getaffinity"):
+        return sum(1 << core for core in os.sched_getaffinity(0))
+    return (1 << cores()) - 1
 
 
 def load() -> float:

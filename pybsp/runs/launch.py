@@ -210,7 +210,7 @@ def place_of(transport: MPITransport, router: str) -> Place:
     """Where the processors of a transport are, whose messages go by the router of that name."""
     from mpi4py import MPI
 
-    return Place(transport.hosts, transport.nodes, mpi_library(MPI.Get_library_version()), router)
+    return Place(transport.hosts, transport.nodes, mpi_library(MPI.Get_library_version()), router, transport.cores)
 
 
 class _Decided(NamedTuple):

@@ -19,7 +19,6 @@ from ..compiled import core
 from ..errors import UsageError
 from ..ground import settings
 from ..machines.bsp import BSPMachine
-from ..processes import process
 
 
 class Place(NamedTuple):
@@ -29,12 +28,14 @@ class Place(NamedTuple):
     nodes: of each processor a number, equal for those that meet in shared memory.
     library: the MPI library and its version.
     router: the name of what carries messages.
+    cores: for each processor, how many cores the ranks of its host may run on.
     """
 
     hosts: Sequence[str]
     nodes: Sequence[int]
     library: str
     router: str = "direct"
+    cores: Sequence[int] = ()
 
     def path(self) -> Path:
         """Where the machine file of this place is, if there is one.
@@ -48,7 +49,7 @@ class Place(NamedTuple):
             "nodes": [first.setdefault(node, len(first)) for node in self.nodes],
             "library": self.library,
             "router": self.router,
-            "cores": process.cores(),
+            "cores": list(self.cores),
             "settings": {name: settings.text(name) for name in settings.OF_TRANSPORT},
             "versions": [__version__, platform.python_version(), core is not None],
         }

@@ -18,7 +18,6 @@ from ..bsp import BSP
 from ..lazy import of_programs
 from ..ledger.account import Account
 from ..machines.bsp import BSPMachine
-from ..processes import process
 from ..supersteps.superstep import SuperstepEngine
 from ..transport.media.near import Near
 from ..transport.medium import MPITransport
@@ -35,7 +34,7 @@ def due(transport: MPITransport) -> Sequence[str]:
 
     Only where all share memory and have a core each: elsewhere an exchange takes longer, whatever code it is.
     """
-    if not isinstance(transport, Near) or not 1 < transport.p <= process.cores():
+    if not isinstance(transport, Near) or not 1 < transport.p <= transport.cores[transport.pid]:
         return ()
     found = [package for package in (__package__, *of_programs()) if package not in _done]
     return [package for package in found if find_spec(".rehearsal", package) is not None]

@@ -85,7 +85,7 @@ class Opening(NamedTuple):
 class Circumstances(NamedTuple):
     """What a processor shares its host with.
 
-    cores: of the host.
+    cores: of the host, those that its ranks may run on.
     threads: that numpy's libraries take here at most.
     load: the host's average over the last minute, when the run began.
     """
@@ -95,9 +95,9 @@ class Circumstances(NamedTuple):
     load: float
 
     @classmethod
-    def here(cls) -> Circumstances:
-        """Those of this processor."""
-        return cls(process.cores(), threads.in_use(), process.load())
+    def here(cls, cores: int) -> Circumstances:
+        """Those of this processor, with so many cores."""
+        return cls(cores, threads.in_use(), process.load())
 
 
 class Session(ABC, Generic[Processor]):
@@ -210,7 +210,7 @@ class Session(ABC, Generic[Processor]):
                 return virtual(simulated)
             ranks_here = transport.hosts.count(transport.hosts[transport.pid])
             session = self._session(transport, world=True)
-            with threads.limited(ranks_here), session as processor:
+            with threads.limited(ranks_here, transport.cores[transport.pid]), session as processor:
                 return program(processor)
         except BaseException as error:
             if session is not None:
@@ -307,7 +307,7 @@ class Session(ABC, Generic[Processor]):
             settings.seconds(name)  # a wrong one is an error now, not when it is needed
         decided = self.decide() if pid == 0 else None
         set_here = settings.set_here(settings.OF_RUN)
-        own = Opening(decided, arguments, set_here, watch.address, Circumstances.here())
+        own = Opening(decided, arguments, set_here, watch.address, Circumstances.here(transport.cores[pid]))
         arrival = transport.exchange(self.kind, own, {})
         # From here on all find the same, and none is left waiting: an error is marked as known to all.
         try:
@@ -327,7 +327,7 @@ class Session(ABC, Generic[Processor]):
             raise
         self.hosts = hosts = transport.hosts
         self.circumstances = [opening.here for opening in of_all]
-        if hosts.count(hosts[pid]) > process.cores():
+        if hosts.count(hosts[pid]) > own.here.cores:
             transport.waiter.crowd()
         for warning in (*settings.warnings(), *self.warnings()) if pid == 0 else ():
             announce(f"pybsp: {warning}")

@@ -43,9 +43,9 @@ def beside(work: Callable[[], object], name: str) -> threading.Thread:
     return thread
 
 
-def share(ranks: int) -> int:
-    """Threads for each of so many ranks of this host."""
-    return max(1, min(process.cores() // ranks, process.allowed_cores()))
+def share(ranks: int, cores: int) -> int:
+    """Threads for each of so many ranks of this host, which may run on so many cores together."""
+    return max(1, min(cores // ranks, process.allowed_cores()))
 
 
 def of_ranks(ranks: int) -> dict[str, str]:
@@ -53,7 +53,9 @@ def of_ranks(ranks: int) -> dict[str, str]:
 
     None where the user has said how many: see `limited`, which does the same to libraries that are there already.
     """
-    return {} if ranks == 1 or _user_has_chosen() else dict.fromkeys(VARIABLES, str(share(ranks)))
+    return (
+        {} if ranks == 1 or _user_has_chosen() else dict.fromkeys(VARIABLES, str(share(ranks, process.allowed_cores())))
+    )
 
 
 def in_use() -> int:
@@ -62,22 +64,23 @@ def in_use() -> int:
 
 
 @managed
-def limited(ranks: int) -> Iterator[None]:
-    """In the block libraries take this rank's share of the host's cores, unless the user has said how many.
+def limited(ranks: int, cores: int) -> Iterator[None]:
+    """In the block libraries take this rank's share of the cores, unless the user has said how many.
 
     That is by an environment variable, or in the program: by another number than a library takes by itself, which is a
     thread for each core. What was set here is as it was after the block.
 
     Args:
         ranks: of this host.
+        cores: that they may run on.
     """
-    most = share(ranks)
+    most = share(ranks, cores)
     if ranks == 1 or _user_has_chosen():
         yield
         return
     libraries = _libraries()
-    cores = process.cores()
-    by_themselves = {cores, process.allowed_cores(), min(cores, BUILT_FOR)}
+    of_host = process.cores()
+    by_themselves = {of_host, process.allowed_cores(), min(of_host, BUILT_FOR)}
     untouched = all(one["num_threads"] in by_themselves for one in libraries.info())
     os.environ.update(dict.fromkeys(VARIABLES, str(most)))
     limit = libraries.limit(limits=most) if untouched else None

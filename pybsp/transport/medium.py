@@ -356,6 +356,11 @@ class MPITransport(ABC):
         return [self._on.placement.hosts[rank] for rank in self._ranks]
 
     @property
+    def cores(self) -> list[int]:
+        """For each processor, how many cores the ranks of its host may run on."""
+        return [self._on.placement.cores[rank] for rank in self._ranks]
+
+    @property
     def nodes(self) -> list[int]:
         """A number for each processor, equal for those that meet in shared memory."""
         return [self._on.placement.nodes[rank] for rank in self._ranks]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UsageError
 from ..ground import settings
+from ..processes import process
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -40,24 +41,36 @@ def pays(sizes: Sequence[int]) -> bool:
     return sum(sizes) - len(sizes) - (max(sizes) - 1) >= SAVED
 
 
+def cores_together(hosts: Sequence[str], affinities: Sequence[int]) -> list[int]:
+    """How many cores the ranks of each rank's host may run on, of the affinity of each (`process.affinity`)."""
+    of_host = dict.fromkeys(hosts, 0)
+    for host, affinity in zip(hosts, affinities, strict=True):
+        of_host[host] |= affinity
+    return [of_host[host].bit_count() for host in hosts]
+
+
 class Placement(NamedTuple):
     """Where the ranks of a communicator are; same on all of them.
 
     nodes: the node of each rank.
     wish: what PYBSP_AGGREGATE says: 0, if any rank has that.
     hosts: the name of each rank's host.
+    cores: for each rank, how many cores the ranks of its host may run on: a launcher may bind each to its own.
     """
 
     nodes: Sequence[int]
     wish: bool | None
     hosts: Sequence[str] = ()
+    cores: Sequence[int] = ()
 
     @classmethod
     def of(cls, comm: MPI.Intracomm, node: Node | None) -> Placement:
         """Collective."""
-        own = (comm.rank if node is None else min(node.places), configured(), socket.gethostname())
-        nodes, wishes, hosts = zip(*comm.allgather(own), strict=True)
-        return cls(nodes, next((w for w in (False, True) if w in wishes), None), hosts)
+        node_of_own = comm.rank if node is None else min(node.places)
+        own = (node_of_own, configured(), socket.gethostname(), process.affinity())
+        nodes, wishes, hosts, affinities = zip(*comm.allgather(own), strict=True)
+        wish = next((w for w in (False, True) if w in wishes), None)
+        return cls(nodes, wish, hosts, cores_together(hosts, affinities))
 
     def groups(self, ranks: Sequence[int]) -> list[list[int]]:
         """The processors of each node, for the ranks of a transport; none where their messages are not aggregated."""
