@@ -23,20 +23,24 @@ class Command(NamedTuple):
         text: what it does, in a line of --help.
         module: where its options and its action are, loaded when it is named.
         options: a function there, which adds them to a parser.
+        program: where the options of a program come, if it takes one.
     """
 
     text: str
     module: str
     options: str = "add_options"
+    program: str = ""
 
 
 COMMANDS = {
-    "run": Command("run a program on MPI ranks", "commands.run"),
-    "simulate": Command("run a program on virtual processors in one process", "commands.simulate"),
+    "run": Command("run a program on MPI ranks", "commands.run", program="PROGRAM"),
+    "simulate": Command("run a program on virtual processors in one process", "commands.simulate", program="PROGRAM"),
     "report": Command("print a ledger, or a LogP trace: what it cost, beside what was predicted", "commands.report"),
     "replay": Command("run one processor of a recorded job alone", "commands.replay"),
     "doctor": Command("what there is to run on, what will not work, and what to type", "commands.doctor"),
-    "predict": Command("what a program, or a run, would take on another machine", "commands.predict"),
+    "predict": Command(
+        "what a program, or a run, would take on another machine", "commands.predict", program="-- PROGRAM"
+    ),
     "calibrate": Command(
         "measure g, l, L, o, G of this machine and write a machine file", "benchmarks.calibration.command"
     ),
@@ -113,17 +117,21 @@ class CommandParser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, command: Command | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._command = command
+        self._command, self._program = command, command.program if command else ""
 
     def parse_known_args(  # type: ignore[override]  # what its overloads say of types goes through as it is
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> Any:
-        """What argparse asks the parser of the command that is named."""
+        """What argparse asks the parser of the command that is named; what that does not know is an error of it."""
         if self._command is not None:
             module = importlib.import_module(f".{self._command.module}", __package__)
             getattr(module, self._command.options)(self)
             self._command = None
-        return super().parse_known_args(args, namespace)
+        namespace, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            behind = f"; options of the program come behind it: `{self.prog} [OPTION ...] {self._program} {unknown[0]}`"
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{behind if self._program else ''}")
+        return namespace, unknown
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -398,6 +398,38 @@ def test_the_router_of_the_command_line_is_in_force(program: Program, tmp_path: 
     assert "two-phase" in ledger.read_text()
 
 
+def test_a_router_can_be_tried_on_virtual_processors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(
+        "import pybsp, sys\nprint(pybsp.run(lambda bsp: bsp.router.name, router=(sys.argv[1:] or ['direct'])[0]))\n"
+    )
+    for own, used in ([], "two-phase"), (["hypercube"], "hypercube"):
+        assert cli.main(["simulate", "-p", "4", "--router", "two-phase", str(path), *own]) == 0
+        assert capsys.readouterr().out == f"{used}\n"
+    assert cli.main(["simulate", "-p", "2", "--router", "two-fase", str(path)]) == 2
+    assert "router: expected one of direct, hypercube" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "behind"),
+    [
+        (["run", "--own", "program.py"], "`pybsp run [OPTION ...] PROGRAM --own`"),
+        (["simulate", "-p", "2", "--own", "program.py"], "`pybsp simulate [OPTION ...] PROGRAM --own`"),
+        (["predict", "program.py", "--own", "7", "-p", "1"], "`pybsp predict [OPTION ...] -- PROGRAM --own`"),
+        (["show", "--own", "machine.json"], ""),
+    ],
+)
+def test_an_option_that_a_command_has_not_is_an_error_of_the_command(
+    capsys: pytest.CaptureFixture[str], words: list[str], behind: str
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(words)
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"usage: pybsp {words[0]} ")
+    assert f"pybsp {words[0]}: error: unrecognized arguments: --own" in printed
+    assert ("options of the program come behind it" in printed, behind in printed) == (bool(behind), True)
+
+
 @pytest.mark.parametrize(
     ("how", "called"),
     [

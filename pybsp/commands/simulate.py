@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..ground import settings
+from ..ground.argument_types import some_text
 from ..ground.failures import outcome, shorten
+from ..routing.choice import named
 from ..runs import simulation
 from .configured import configured
 from .programs import add_count, add_program, environment_of, expecting
@@ -20,6 +22,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add those of `simulate`."""
     add_count(parser, "-p", "-n", "processors", required=True)
     parser.add_argument("--measure", action="store_true", help="count the time of computing as work")
+    parser.add_argument("--router", type=some_text, metavar="NAME", help="of programs that name none")
     add_program(parser)
     parser.set_defaults(action=_simulate)
 
@@ -29,7 +32,9 @@ def _simulate(options: argparse.Namespace) -> int:
     environment = environment_of(options, configured(given, None))
     ledger, trace = environment.pop(settings.LEDGER, None), environment.pop(settings.TRACE, None)
     os.environ.update(environment)
-    chosen = simulation.SimulateOptions(options.p, options.measure, ledger, trace=trace)
+    router = options.router or "direct"
+    named(router)
+    chosen = simulation.SimulateOptions(options.p, options.measure, ledger, trace=trace, router=router)
     return expecting(ledger or "", options, lambda: run_here([options.program, *options.arguments], chosen))
 
 

@@ -105,6 +105,7 @@ class SimulateOptions:
     recording: LedgerFile = field(default_factory=LedgerFile)
     replay: Replay | None = None
     trace: str | None = None
+    router: str = "direct"  # of programs that name none
     runs: list[Simulation] | None = None  # where they are to be kept
     shown: int = 0  # bytes that ranks would show each other of what a small collective has: see `shown_by`
     trace_file: TraceFile | None = None
@@ -415,6 +416,7 @@ def run_simulated(
 ) -> Any:
     """`run` on virtual processors: processor 0's result."""
     chosen = options or _ALONE
+    router = router if differs(router, "direct") else chosen.router
     if chosen.replay is not None:
         from .replaying import replay  # nobody else needs it, and Python's debugger
 
