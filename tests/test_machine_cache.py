@@ -8,17 +8,21 @@ import os
 import sys
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
-from pybsp import BSPMachine
-from pybsp.benchmarks.calibration import analysis
-from pybsp.benchmarks.calibration.first import keep
+from pybsp import BSPMachine, simulate
+from pybsp.benchmarks.calibration import analysis, machine_file
+from pybsp.benchmarks.calibration.first import Quality, _reason, keep
 from pybsp.benchmarks.calibration.harness import LaunchSpec, finish, ignore_settings, launch_on_virtual
 from pybsp.benchmarks.calibration.results import Errors
 from pybsp.benchmarks.calibration.samples import read
 from pybsp.cli import main as command
+from pybsp.commands import table
 from pybsp.ground import settings
+from pybsp.ledger.ledger_file import append_run
+from pybsp.ledger.ledger_file import read as read_ledger
 from pybsp.machines.machine_file import replace_file
 from pybsp.processes import process
 from pybsp.runs.machine_cache import Place, find
@@ -166,6 +170,44 @@ def test_who_reads_while_many_write_finds_a_whole_file() -> None:
     assert os.listdir(path.parent) == [path.name]
 
 
+@pytest.mark.parametrize(
+    ("off", "load", "again"), [(0.24, 1.0, ""), (0.26, 1.0, "is 26% off"), (0.1, 1.1, "was measured on a busy machine")]
+)
+def test_what_a_busy_machine_has_given_is_measured_again_on_a_quiet_one(
+    monkeypatch: pytest.MonkeyPatch, off: float, load: float, again: str
+) -> None:
+    path = kept(machine=dataclasses.replace(MACHINE, error_median=off, error_p95=0.9))
+    place = HERE._replace(cores=[2, 2])
+    path.rename(place.path())
+    about = {"cores": [2, 2], "load": [load]}
+    monkeypatch.setattr(machine_file, "is_calibrated", lambda path: True)
+    monkeypatch.setattr(machine_file, "read", lambda path: SimpleNamespace(about=about))
+    machine, _ = find(place)
+    assert machine is not None
+    monkeypatch.setattr(process, "load", lambda: 0.9)
+    assert (again in _reason(machine, place), not again) == (True, not _reason(machine, place))
+    monkeypatch.setattr(process, "load", lambda: 1.1)  # it would be no better
+    assert _reason(machine, place) == ""
+
+
+@pytest.mark.parametrize(("off", "rough"), [(0.2, False), (0.3, True)])
+def test_a_report_says_where_predictions_are_rough(tmp_path: Path, off: float, rough: bool) -> None:
+    machine = dataclasses.replace(MACHINE, error_median=off, error_p95=0.9)
+    ledger = simulate(lambda bsp: bsp.sync(), machine=machine).ledger
+    append_run(tmp_path / "ledger.json", ledger.as_json(["here"] * 2, "direct"), first=True)
+    (found,) = read_ledger(tmp_path / "ledger.json")["runs"]
+    lines = list(table.notes({**found, "virtual": False}))
+    assert any("of the machine file half were more than 30 % off" in line for line in lines) == rough
+
+
+def test_of_two_machine_files_that_of_a_quiet_machine_is_better_and_then_that_which_is_nearer() -> None:
+    assert sorted([Quality(True, 0.1), Quality(False, 0.4), Quality(False, 0.2)]) == [
+        Quality(False, 0.2),
+        Quality(False, 0.4),
+        Quality(True, 0.1),
+    ]
+
+
 @pytest.mark.whole
 def test_what_was_measured_is_kept_in_the_cache_or_beside_the_samples_where_that_cannot_be(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -179,7 +221,16 @@ def test_what_was_measured_is_kept_in_the_cache_or_beside_the_samples_where_that
     machine, _ = find(place)
     assert machine is not None
     assert machine.l == pytest.approx(truth.l, rel=1e-6)
-    assert f"kept in {place.path()}" in capsys.readouterr().err
+    assert f"kept in {place.path()}; to measure anew remove it" in capsys.readouterr().err
+    assert not raw.with_suffix(".json").exists()
+
+    was = place.path().read_text()
+    with monkeypatch.context() as better:
+        qualities = iter([Quality(False, 0.0), Quality(False, 0.3)])
+        better.setattr(Quality, "of", lambda path: next(qualities))
+        keep(str(raw), place)
+    assert "of before is better, and stays" in capsys.readouterr().err
+    assert place.path().read_text() == was
     assert not raw.with_suffix(".json").exists()
 
     calibration = analysis.analyse(read(raw))

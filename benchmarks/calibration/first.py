@@ -2,7 +2,7 @@
 
 That is g, l and the o's, with the rates of computing and some supersteps held out: what can be had in 10 s in all. The
 machine file goes to the user's cache (pybsp/runs/machine_cache.py), where the run that follows, and later ones, find
-it.
+it. One that came from a busy machine, or is far off, is measured again on a quiet one, and the better of the two stays.
 
     python -m pybsp.benchmarks.calibration.first ARGUMENT      on the ranks, started by `ready`
 """
@@ -14,20 +14,52 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pybsp
+from pybsp import collectives
 from pybsp.errors import BSPError, UsageError
 from pybsp.ground import settings
 from pybsp.ground.failures import quiet
 from pybsp.processes import process
 from pybsp.runs.launch import place_of
-from pybsp.runs.machine_cache import Place
+from pybsp.runs.machine_cache import DOUBTFUL, Place
 
 from .harness import LaunchSpec, finish, ignore_settings, launch_on_ranks
 
 SECONDS = 6.5  # of measuring: starting the ranks, warming up and fitting take 2 to 4 more
 USELESS = 0.5  # error of held-out supersteps, median, above which a machine file is not kept
 PARTS = ("rate", "bsp", "held-out", "queue", "way")
+
+
+class Quality(NamedTuple):
+    """What a machine file is worth: the smaller the better.
+
+    busy: whether others used the machine when it was measured.
+    off: the error of held-out supersteps, median; 0 where the file says nothing.
+    """
+
+    busy: bool
+    off: float
+
+    @classmethod
+    def of(cls, path: Path) -> Quality:
+        """Raises UsageError where the file cannot be read."""
+        from . import machine_file
+
+        machine = pybsp.BSPMachine.load(path)
+        about = machine_file.read(path).about if machine_file.is_calibrated(path) else {}
+        busy = any(_busy(load or 0.0, min(about.get("cores", [1]))) for load in about.get("load", []))
+        return cls(busy, (machine.exchange or machine).error_median or 0.0)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether measuring again may give better figures."""
+        return self.busy or self.off > DOUBTFUL
+
+
+def _busy(load: float, cores: int) -> bool:
+    return load > cores / 2
 
 
 def ready(command: Sequence[str], folder: str) -> tuple[int, str | None]:
@@ -54,24 +86,35 @@ def on_ranks(job: LaunchSpec) -> None:
     """Measure what fits no cached file; collective."""
     ignore_settings(but=[settings.ROUTER])  # the program's messages go by it
 
-    def look(bsp: pybsp.BSP) -> tuple[bool, int, Place]:
+    def look(bsp: pybsp.BSP) -> tuple[str, int, Place]:
         assert isinstance(bsp.machine, pybsp.BSPMachine)
         place = place_of(bsp._superstep.transport, settings.text(settings.ROUTER))  # type: ignore[arg-type]
-        return bsp.machine.calibrated, bsp.pid, place
+        return collectives.broadcast(bsp, _reason(bsp.machine, place) if bsp.pid == 0 else ""), bsp.pid, place
 
-    fits, pid, place = pybsp.run(look)
-    if fits:
+    reason, pid, place = pybsp.run(look)
+    if not reason:
         return
     if pid == 0:
-        print(
-            f"pybsp run: no machine file fits these {len(place.hosts)} processors: measuring g, l and the o's first "
-            "(at most 10 s)",
-            file=sys.stderr,
-        )
+        print(f"pybsp run: {reason}: measuring g, l and the o's first (at most 10 s)", file=sys.stderr)
     launch_on_ranks(dataclasses.replace(job, router=place.router))
     if pid == 0:
         finish(job.raw)
         keep(job.raw, place)
+
+
+def _reason(machine: pybsp.BSPMachine, place: Place) -> str:
+    """Why to measure, on processor 0; "" where there is no reason to."""
+    if not machine.calibrated:
+        return f"no machine file fits these {len(place.hosts)} processors"
+    path = place.path()
+    try:
+        before = Quality.of(path)
+    except UsageError as damaged:
+        return str(damaged)
+    if not before.doubtful or _busy(process.load(), place.cores[0]):
+        return ""
+    why = "was measured on a busy machine" if before.busy else f"is {before.off:.0%} off held-out supersteps"
+    return f"{path} {why}, and this one is quiet"
 
 
 def keep(raw: str, place: Place) -> None:
@@ -99,16 +142,27 @@ def keep(raw: str, place: Place) -> None:
         path = place.path()
         if off is not None and off > USELESS:
             use = "it serves this run alone, as a busy machine says little of a quiet one"
+        elif _is_better(path, beside):
+            beside.unlink()
+            use = f"{path} of before is better, and stays; to measure anew remove it"
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             machine_file.write(calibration, path)
             beside.unlink()
-            use = f"kept in {path}"
+            use = f"kept in {path}; to measure anew remove it"
     except (OSError, RuntimeError, UsageError) as failure:
         reason = str(failure) if isinstance(failure, UsageError) else f"machine file {path}: {failure}"
         use = f"it serves this run alone, as it cannot be kept: {reason}"
     error = "" if off is None else f", {off:.0%} off held-out supersteps (median)"
     print(f"pybsp run: g = {machine.g:.3g} s/word, l = {machine.l:.3g} s{error}; {use}", file=sys.stderr)
+
+
+def _is_better(before: Path, now: Path) -> bool:
+    """Whether a machine file of before is there, and better than one of now."""
+    try:
+        return before.exists() and Quality.of(before) < Quality.of(now)
+    except UsageError:
+        return False
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -46,7 +46,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--calibrate",
         action="store_true",
-        help="measure first what the ledger predicts by, in at most 10 s, where no earlier run on these processors has",
+        help="measure first what the ledger predicts by, in at most 10 s, where no earlier run on these processors has "
+        "or that was on a busy machine or is far off",
     )
     parser.add_argument("--progress", action="store_true", help="show on stderr how far the run is (PYBSP_PROGRESS)")
     add_program(parser)

@@ -16,6 +16,7 @@ from ..ledger.ledger import CIRCUMSTANCES
 from ..ledger.ledger_file import read
 from ..ledger.pictures import bars_of, columns, headline
 from ..ledger.records import PartTotals, Supersteps
+from ..runs.machine_cache import DOUBTFUL
 
 # What a title shows of a machine, as far as it has it.
 UNITS = {"g": "s/word", "l": "s", "g1": "s/word", "g2": "s/word", "s": "s", "r": "flop/s", "o_msg": "s", "o_item": "s"}
@@ -117,6 +118,11 @@ def notes(run: dict[str, Any]) -> Iterator[str]:
         yield (
             "+- is the median and the 95th percentile of the errors of the machine file's predictions of supersteps "
             "that nothing was fitted from."
+        )
+    if not run["virtual"] and (off := run["machine"].get("error_median") or 0.0) > DOUBTFUL:
+        yield (
+            f"These predictions are rough: of the machine file half were more than {100 * off:.3g} % off. On a quiet "
+            "machine `pybsp run --calibrate` measures again what it has kept, and `pybsp calibrate` takes longer."
         )
     if saved := run.get("checkpoints"):
         size, seconds = sum(one["bytes"] for one in saved) / 1e6, [one["seconds"] for one in saved]

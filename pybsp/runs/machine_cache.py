@@ -20,6 +20,8 @@ from ..errors import UsageError
 from ..ground import settings
 from ..machines.bsp import BSPMachine
 
+DOUBTFUL = 0.25  # error of held-out supersteps, median, above which a machine file is to be measured again
+
 
 class Place(NamedTuple):
     """Where a run is.
