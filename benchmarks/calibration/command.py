@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     level = parser.add_mutually_exclusive_group()
     level.add_argument("--quick", dest="level", action="store_const", const="quick", help="in less than a minute")
     level.add_argument("--thorough", dest="level", action="store_const", const="thorough", help="about 20 minutes")
-    parser.add_argument("--only", type=_parts, metavar="PARTS", help="some of")
+    parser.add_argument("--only", type=_parts, action="extend", metavar="PARTS", help="some of")
     parser.add_argument("--word", type=_word, metavar="BYTES", help="sizes are multiples of so many bytes (default: 8)")
     parser.add_argument("--budget", type=_seconds, metavar="SECONDS", help="for all of it")
     parser.add_argument("--launches", type=count, help="how often ranks are started (default: 1 quick, 3, 5 thorough)")
@@ -298,7 +298,7 @@ def _job(options: argparse.Namespace, launches: int) -> LaunchSpec:
             raw,
             launches=launches,
             level=level,
-            only=options.only or (),
+            only=tuple(dict.fromkeys(options.only or ())),
             word=options.word or 8,
             seed=options.seed or 0,
             budget=options.budget,

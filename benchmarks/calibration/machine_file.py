@@ -12,14 +12,15 @@ Nothing here is measured or fitted; the three machines say what parts of the cal
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pybsp.errors import UsageError
-from pybsp.ground.decoding import decode, fields, figure, harmless, of
+from pybsp.ground.decoding import decode, fields, figure, harmless, of, shown
 from pybsp.machines.bsp import BSPMachine
 from pybsp.machines.ebsp import EBSPMachine
 from pybsp.machines.logp import LogPMachine
@@ -209,6 +210,30 @@ def read(path: str | os.PathLike[str]) -> Calibration:
         raise UsageError(f'{origin}: it holds no "calibration", only {present}; write one with `pybsp calibrate`')
     found: Calibration = decode({"calibration": content["calibration"]}, origin, _FORM)["calibration"]
     return found
+
+
+def edited(path: str | os.PathLike[str], calibration: Calibration) -> list[str]:
+    """Which figures in force are others than those of the file's calibration, in words.
+
+    Raises:
+        UsageError: what is in force cannot be read.
+    """
+    content, measured = read_parts(Path(path)), json.loads(json.dumps(to_json(calibration)))
+    found: list[str] = []
+    for kind in BSPMachine, EBSPMachine, LogPMachine:
+        if kind.is_in(path):
+            kind.load(path)
+            found += _changed(kind._PART, content[kind._PART], measured.get(kind._PART, {}))
+    return found
+
+
+def _changed(name: str, now: Any, before: Any) -> Iterator[str]:
+    """Where parts differ, as far as both have a field."""
+    if isinstance(now, dict) and isinstance(before, dict):
+        for key in sorted(now.keys() & before.keys()):
+            yield from _changed(f"{name}.{key}", now[key], before[key])
+    elif now != before:
+        yield f"{name} is {shown(now)}, measured {shown(before)}"
 
 
 def _least(estimate: Estimate) -> float:

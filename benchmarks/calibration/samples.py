@@ -229,6 +229,8 @@ def read(path: str | os.PathLike[str]) -> Raw:
     """
     origin = f"raw samples {path}"
     lines = read_text(path, "raw samples").split("\n")
+    if lines[0].startswith("{"):
+        raise UsageError(f"{origin}: is a machine file, or other JSON: expected the samples (.csv) that were beside it")
     last = lines.pop()  # "" in a whole file
     content = _comment(lines[0], f"{origin}: line 1") if lines else None
     first = versioned(content, f"{origin}: line 1", FORMAT, VERSION, "calibrate again")

@@ -7,12 +7,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from rich.text import Text
+
 from pybsp.errors import UsageError
 from pybsp.ground.files import replacing, require_different
 
 from . import compare, export, machine_file, plots, report
 from .command import raw_path
 from .samples import Raw, read
+
+_EDITED = "This is what was measured; programs go by what was edited: "
 
 
 def add_show(parser: argparse.ArgumentParser) -> None:
@@ -48,8 +52,11 @@ def _show(options: argparse.Namespace) -> int:
         report.put(report.of_machines(machine_file.figures(options.machine)), report.console())
         return 0
     calibration = machine_file.read(options.machine)
+    edited = machine_file.edited(options.machine, calibration)
     require_different([("--plot", options.plot)], _read_files(options))
     report.show(calibration, report.console())
+    if edited:
+        report.put([Text(_EDITED + "; ".join(edited))], report.console())
     if options.plot is not None:
         raw, why = _raw(options)
         if raw is None:
@@ -70,6 +77,8 @@ def _compare(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     calibration = machine_file.read(options.machine)
+    if edited := machine_file.edited(options.machine, calibration):
+        print(f"pybsp export: {_EDITED}{'; '.join(edited)}", file=sys.stderr)
     require_different([("-o", options.output)], _read_files(options))
     raw, why = _raw(options) if options.format == "extra-p" else (None, "")
     written = export.export(calibration, options.format, options.layer, options.where, raw, why)

@@ -87,7 +87,8 @@ class MachinePart:
         content = read_parts(path_of(f"{cls.__name__}.load", path, "a machine file"))
         if cls._PART not in content:
             raise UsageError(
-                f"{cls.__name__}.load: {path} has no part '{cls._PART}'; it holds {sorted(map(harmless, content))}"
+                f"{cls.__name__}.load: {path} has no part '{cls._PART}'; it holds {sorted(map(harmless, content))}; "
+                f"`pybsp calibrate` measures one, {cls.__name__}(...).save writes one of figures that you know"
             )
         part = content[cls._PART]
         if isinstance(part, dict) and not set(cls._REQUIRED) <= set(part) <= {*cls._REQUIRED, *cls._OPTIONAL}:

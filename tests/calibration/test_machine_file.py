@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import math
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 
 from pybsp import BSPMachine, EBSPMachine, LogPMachine, UsageError
-from pybsp.benchmarks.calibration import machine_file
+from pybsp.benchmarks.calibration import machine_file, samples
+from pybsp.benchmarks.calibration.command import add_options
 from pybsp.benchmarks.calibration.estimates import Estimate, Flag
 from pybsp.benchmarks.calibration.results import (
     BSPFit,
@@ -28,6 +30,7 @@ from pybsp.benchmarks.calibration.results import (
     Rate,
     Segment,
 )
+from pybsp.cli import main as command
 
 
 def about(value: float) -> Estimate:
@@ -216,3 +219,44 @@ def test_a_file_that_cannot_be_read_or_written_says_so(tmp_path: Path) -> None:
         machine_file.read(tmp_path / "list.json")
     with pytest.raises(UsageError, match="cannot be written"):
         machine_file.write(WHOLE, tmp_path / "no folder" / "machine.json")
+
+
+def test_show_and_export_say_which_figures_were_edited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "machine.json"
+    machine_file.write(WHOLE, path)
+    show, export = ["show", str(path)], ["export", str(path), "--format", "bspbench"]
+    for line in show, export:
+        assert command(line) == 0
+        assert "edited" not in "".join(capsys.readouterr())
+    content = json.loads(path.read_text())
+    content["bsp"].update(g=1.0, p=8)
+    path.write_text(json.dumps(content))
+    for line in show, export:
+        assert command(line) == 0
+        printed = "".join(capsys.readouterr())
+        assert "programs go by what was edited: " in printed
+        assert "bsp.g is 1.0, measured 2e-08" in printed
+        assert "bsp.p is 8, measured 4" in printed
+    content["bsp"]["g"] = "fast"
+    path.write_text(json.dumps(content))
+    for line in show, export:
+        assert command(line) == 2
+        assert "bsp.g: expected" in capsys.readouterr().err
+
+
+def test_a_machine_without_a_part_is_refused_with_what_writes_one(tmp_path: Path) -> None:
+    LogPMachine(4, L=10, o=1, G=1).save(tmp_path / "logp.json")
+    with pytest.raises(UsageError, match=r"has no part 'bsp'; .* `pybsp calibrate` measures one"):
+        BSPMachine.load(tmp_path / "logp.json")
+
+
+def test_a_machine_file_is_no_raw_samples(tmp_path: Path) -> None:
+    machine_file.write(WHOLE, tmp_path / "machine.json")
+    with pytest.raises(UsageError, match=r"machine.json: is a machine file, or other JSON: expected the samples"):
+        samples.read(tmp_path / "machine.json")
+
+
+def test_parts_that_are_named_one_by_one_are_all_measured() -> None:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    assert parser.parse_args(["--only", "bsp", "--only", "rate,held-out"]).only == ["bsp", "rate", "held-out"]
