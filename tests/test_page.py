@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from pybsp.commands import page
 from pybsp.commands.table import notes
 from pybsp.errors import UsageError
 from pybsp.ledger.ledger_file import append_run, read
-from pybsp.ledger.pictures import traced
+from pybsp.ledger.pictures import ROWS, traced
 from pybsp.ledger.records import Supersteps
 from pybsp.ledger.trace import BINS, KINDS, LANES
 from pybsp.machines.bsp import BSPMachine
@@ -153,7 +154,7 @@ def test_the_words_of_all_labels_are_those_of_each_together() -> None:
     one = {**trace(3, 10), "labels": ["all labels"]}
     one["kinds"] = [[0] * 10 for _ in range(3)]
     one["words"] = [[0, a, b, 100 * a + b + 1] for a in range(3) for b in range(3)]
-    text = "".join(traced(one, 0))
+    text = "".join(traced(one, 0, {}))
     figures = re.findall(r"<figure>.*?</figure>", text, re.DOTALL)
     assert len(figures) == 2
     assert figures[0] == figures[1]
@@ -171,6 +172,62 @@ def test_two_ledgers_stand_side_by_side_and_three_do_not(
     assert "--html: expected one ledger, or two to stand side by side, got 3" in capsys.readouterr().err
     assert command(["report", str(ledger), "--html", str(tmp_path / "nowhere" / "page.html")]) == 2
     assert f"--html: expected a file that can be written, got {tmp_path}/nowhere" in capsys.readouterr().err
+
+
+def _ledger_of(path: Path, labels: Sequence[str], more: dict[str, Any] | None = None) -> str:
+    """A ledger file of a run whose labels take longer and longer."""
+
+    def main(bsp: pybsp.BSP) -> None:
+        for number, label in enumerate(labels, 1):
+            with bsp.superstep(label):
+                bsp.work(1e6 * number)
+
+    found = pybsp.simulate(main, machine=BSPMachine(2, g=1e-8, l=1e-5, r=1e9)).ledger
+    append_run(path, found.as_json(["here"] * 2, "direct") | (more or {}), first=True)
+    return str(path)
+
+
+def test_two_ledgers_are_compared_by_all_labels_of_which_the_dearest_come_first(tmp_path: Path) -> None:
+    first = _ledger_of(tmp_path / "first.json", ["both", "only there"])
+    second = _ledger_of(tmp_path / "second.json", ["only here", "other", "both"])
+    text = page.page(["first", "second"], [read(first)["runs"], read(second)["runs"]])
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", text.partition("</table>")[0])
+    found = [re.findall(r"<td>(.*?)</td>", row) for row in rows[1:]]
+    assert [row[0] for row in found] == ["both", "only there", "other", "only here", "total"]
+    assert found[0][-3:] == ["0.00101", "0.00301", "2.98"]
+    assert [row[-3:-1] for row in found[1:4]] == [["0.00201", "-"], ["-", "0.00201"], ["-", "0.00101"]]
+    assert {row[-1] for row in found[1:4]} == {"-"}
+    many = _ledger_of(tmp_path / "many.json", [f"label {n}" for n in range(ROWS)])
+    text = page.page(["first", "many"], [read(first)["runs"], read(many)["runs"]])
+    assert f"The {ROWS} dearest; 2 more labels are in the total." in text.partition("<section>")[0]
+
+
+def test_a_label_has_one_colour_in_all_pictures_of_a_page(tmp_path: Path) -> None:
+    labels = [f"label {n}" for n in range(6)]
+    drawn = trace(2, 10) | {"labels": [*labels[:4], "no time", "other labels"], "words": []}
+    drawn["kinds"] = [[0, 1, 2, 3, 4, 5, -1, 0, 0, 0]] * 2
+    first = _ledger_of(tmp_path / "first.json", labels, {"trace": drawn})
+    second = _ledger_of(tmp_path / "second.json", [*reversed(labels), "another"])
+    text = page.page(["first", "second"], [read(first)["runs"], read(second)["runs"]])
+    colours: dict[str, set[str]] = {}
+    for colour, name in re.findall(r'background:(#\w+)"></i>((?:label|another|other)[^<]*)', text):
+        colours.setdefault(name, set()).add(colour)
+    assert len(colours) == len({colour for (colour,) in colours.values()}) == 8
+
+
+@pytest.mark.parametrize("router", ["direct", "two-phase"])
+def test_without_a_machine_a_report_says_how_to_measure_it_with_the_runs_router(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], router: str
+) -> None:
+    path = tmp_path / "ledger.json"
+    machine = {"calibrated": False}
+    _ledger_of(path, ["x"], {"router": router, "virtual": False, "machine": machine})
+    assert command(["report", str(path)]) == 0
+    option = " --router two-phase" * (router == "two-phase")
+    advice = f"no machine to predict by: `pybsp run --calibrate{option}` measures"
+    assert advice in capsys.readouterr().out
+    assert command(["report", str(path), "--html", str(tmp_path / "page.html")]) == 0
+    assert advice in Page(tmp_path / "page.html").text
 
 
 @pytest.mark.parametrize(

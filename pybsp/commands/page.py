@@ -6,8 +6,8 @@ one row, and of very many runs the first are shown. Each of these is said where 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, starmap, zip_longest
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,18 @@ from ..errors import UsageError
 from ..ground.drawing import table
 from ..ground.files import replacing
 from ..ledger.ledger_file import read
-from ..ledger.pictures import ROWS, BinnedSupersteps, costs, headline, note, safe, shown_label, traced
+from ..ledger.pictures import (
+    ROWS,
+    BinnedSupersteps,
+    colours_of,
+    costs,
+    headline,
+    more_labels,
+    note,
+    safe,
+    shown_label,
+    traced,
+)
 from ..ledger.records import Record, Supersteps
 from .table import NO_RUN, notes, predicting, title
 
@@ -75,6 +86,7 @@ def page(names: Sequence[str], ledgers: Sequence[list[dict[str, Any]]]) -> str:
     for runs in ledgers:
         for run in runs:
             predicting(run)
+    colours = colours_of(run["supersteps"] for runs in ledgers for run in runs[:RUNS])
     shown = sum(min(len(runs), RUNS) for runs in ledgers)
     left = TRACES
     bins = max(FEWEST, min(BINS, 2 * BINS // max(shown, 1)))
@@ -84,10 +96,10 @@ def page(names: Sequence[str], ledgers: Sequence[list[dict[str, Any]]]) -> str:
             parts.append(_compared(number, names, both))
         parts.append('<div class="beside">')
         for run in beside:
-            shown_here = "" if run is None else "".join(_run(number, run, bins))
-            pictures = (
-                "" if run is None or "trace" not in run else "".join(traced(run["trace"], run["supersteps"].total.M))
-            )
+            shown_here = "" if run is None else "".join(_run(number, run, bins, colours))
+            pictures = ""
+            if run is not None and "trace" in run:
+                pictures = "".join(traced(run["trace"], run["supersteps"].total.M, colours))
             if pictures and (left := left - len(pictures)) < 0:
                 pictures = note("The pictures of this run's trace are left out: the page would be too large.")
             parts.append(f"<section>{shown_here}{pictures}</section>")
@@ -111,38 +123,41 @@ def framed(title: str, parts: Iterable[str]) -> str:
     return f"{head}{''.join(parts)}</body></html>\n"
 
 
-def _run(number: int, run: dict[str, Any], bins: int) -> Iterator[str]:
+def _run(number: int, run: dict[str, Any], bins: int, colours: Mapping[str, str]) -> Iterator[str]:
     """What is shown of one run."""
     records, machine, virtual = run["supersteps"], run["machine"], run["virtual"]
     total = records.total
     yield f"<h2>{safe(title(number, run), 2000)}</h2>"
-    yield f'<p class="headline">{safe(headline(total, machine, virtual), 2000)}</p>'
+    yield f'<p class="headline">{safe(headline(total, machine, virtual, run["router"]), 2000)}</p>'
     lines = list(notes(run))
     yield "".join(map(note, lines[:_NOTES]))
     if len(lines) > _NOTES:
         yield note(f"and {len(lines) - _NOTES} more such lines, which `pybsp report` prints")
     if not len(records):
         return
-    steps = BinnedSupersteps(records, bins)
+    steps = BinnedSupersteps(records, bins, colours)
     yield from steps.pictures(machine["calibrated"] or virtual)
     yield "<h3>Costs by label</h3>"
     yield costs(records, total, machine)
 
 
 def _compared(number: int, names: Sequence[str], both: Sequence[Supersteps]) -> str:
-    """The table of two runs by label, where both have it, and of their totals."""
-    first, second = ({row.label: row for row in records.totals()} for records in both)
-    common = sorted((label for label in first if label in second), key=lambda label: -first[label].measured)[:ROWS]
+    """The table of two runs by label, the dearest first, and of their totals."""
+    by_label = [{row.label: row for row in records.totals()} for records in both]
+    most = {label: max(of[label].measured for of in by_label if label in of) for of in by_label for label in of}
+    labels = sorted(most, key=lambda label: most[label], reverse=True)
     figures = {"computing [s]": "seconds", "exchange [s]": "exchange", "measured [s]": "measured"}
     head = ["label", *(text for name in figures for text in (f"{name}: first", "second", "second/first"))]
 
-    def line(a: Record, b: Record) -> list[str]:
-        cells = [shown_label(a.label)]
+    def line(label: str, rows: Sequence[Record | None]) -> list[str]:
+        cells = [shown_label(label)]
         for name in figures.values():
-            one, other = getattr(a, name), getattr(b, name)
-            cells += [f"{one:.4g}", f"{other:.4g}", f"{other / one:.3g}" if one > 0 else "-"]
+            one, other = (None if row is None else getattr(row, name) for row in rows)
+            cells += ["-" if figure is None else f"{figure:.4g}" for figure in (one, other)]
+            cells.append(f"{other / one:.3g}" if one and one > 0 and other is not None else "-")
         return cells
 
-    rows = [*((first[label], second[label]) for label in common), (both[0].total, both[1].total)]
+    lines = [line(label, [of.get(label) for of in by_label]) for label in labels[:ROWS]]
+    lines.append(line("total", [records.total for records in both]))
     heading = f"<h2>Run {number}: first {safe(names[0])}, second {safe(names[1])}</h2>"
-    return heading + table(head, starmap(line, rows), last=True)
+    return heading + table(head, lines, last=True) + more_labels(len(labels) - ROWS)

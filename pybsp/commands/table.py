@@ -43,7 +43,9 @@ def report(path: str, every: bool, wide: bool = False) -> int:
         predicting(run)
         console.print(Text(harmless(title(number, run))), highlight=False, soft_wrap=True)
         console.print(
-            Text(headline(run["supersteps"].total, run["machine"], run["virtual"])), highlight=False, soft_wrap=True
+            Text(headline(run["supersteps"].total, run["machine"], run["virtual"], run["router"])),
+            highlight=False,
+            soft_wrap=True,
         )
         for part in _tables(
             run["supersteps"], run["machine"], every, 0 if wide or not console.bounded else console.width

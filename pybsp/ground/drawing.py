@@ -67,7 +67,12 @@ class Axis:
 
 
 def bars(
-    layers: NDArray[np.float64], names: Sequence[str], along: Axis, up: str, hints: Sequence[str], last: int
+    layers: NDArray[np.float64],
+    names: Sequence[str],
+    along: Axis,
+    up: str,
+    hints: Sequence[str],
+    colours: Sequence[str] = COLOURS,
 ) -> str:
     """Stacked bars side by side.
 
@@ -77,7 +82,7 @@ def bars(
         along: the axis below, from the left of the first bar to the right of the last.
         up: the name of the axis that goes up.
         hints: the text of each bar where the mouse is on it.
-        last: of the colours the last layer has this one.
+        colours: of the layers.
     """
     with np.errstate(over="ignore"):
         tops = np.cumsum(layers, axis=0)
@@ -88,13 +93,12 @@ def bars(
     wide = edges[1] - edges[0]
     parts = []
     below = np.full(layers.shape[1], float(HEIGHT - BOTTOM))
-    for number, line in enumerate(y):
+    for colour, line in zip(colours, y, strict=False):
         shape = "".join(
             f"M{x:.1f} {bottom:.1f}V{top:.1f}h{wide:.2f}V{bottom:.1f}z"
             for x, top, bottom in zip(edges, line, below, strict=False)
             if bottom - top >= 0.05
         )
-        colour = COLOURS[last if number == len(names) - 1 else number]
         parts.append(f'<path d="{shape}" fill="{colour}"/>' if shape else "")
         below = line
     parts += [
@@ -102,11 +106,17 @@ def bars(
         f"<title>{html.escape(hint)}</title></rect>"
         for x, hint in zip(edges, hints, strict=False)
     ]
-    return _picture(parts, along, axis) + legend(names, last)
+    return _picture(parts, along, axis) + legend(names, colours)
 
 
 def points(
-    x: NDArray[np.float64], y: NDArray[np.float64], kinds: NDArray[np.int64], names: Sequence[str], across: str, up: str
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    kinds: NDArray[np.int64],
+    names: Sequence[str],
+    across: str,
+    up: str,
+    colours: Sequence[str] = COLOURS,
 ) -> str:
     """Points on logarithmic axes of the same extent, with the line on which both are equal.
 
@@ -115,6 +125,7 @@ def points(
         kinds: of each point the number of its name. Of points in one place the last counts.
         names: of the kinds.
         across, up: names of the axes.
+        colours: of the kinds.
     """
     both = Axis.over(np.concatenate([x, y]), across, log=True)
     wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
@@ -129,11 +140,11 @@ def points(
         for place in [tuple(place_of)]
     }
     parts = [f'<path d="M{LEFT} {HEIGHT - BOTTOM}L{WIDTH - RIGHT} {TOP}" class="grid" stroke-dasharray="4 3"/>']
-    for kind in range(len(names)):
+    for kind, colour in zip(range(len(names)), colours, strict=False):
         shape = "".join(f"M{_CELL * a} {_CELL * b}h0" for (a, b), found in cells.items() if found == kind)
         if shape:
-            parts.append(f'<path d="{shape}" stroke="{COLOURS[kind]}" stroke-width="6" stroke-linecap="round"/>')
-    return _picture(parts, both, Axis(both.low, both.high, up, True)) + legend(names, len(names) - 1)
+            parts.append(f'<path d="{shape}" stroke="{colour}" stroke-width="6" stroke-linecap="round"/>')
+    return _picture(parts, both, Axis(both.low, both.high, up, True)) + legend(names, colours)
 
 
 def lines(
@@ -148,10 +159,17 @@ def lines(
         parts.append(
             f'<path d="M{shape}h0" stroke="{COLOURS[number]}" stroke-width="2" fill="none" stroke-linecap="round"/>'
         )
-    return _picture(parts, along, up) + legend(names, len(names) - 1)
+    return _picture(parts, along, up) + legend(names)
 
 
-def lanes(parts: Sequence[NDArray[np.float64]], names: Sequence[str], along: Axis, up: str, ends: int) -> str:
+def lanes(
+    parts: Sequence[NDArray[np.float64]],
+    names: Sequence[str],
+    along: Axis,
+    up: str,
+    ends: int,
+    colours: Sequence[str] = COLOURS,
+) -> str:
     """A lane for each processor from the top down, with shares of each bin of time in colours that fill it.
 
     Args:
@@ -160,6 +178,7 @@ def lanes(parts: Sequence[NDArray[np.float64]], names: Sequence[str], along: Axi
         along: the axis below.
         up: the name of the axis that goes down.
         ends: what it ends with: the number of processors.
+        colours: of what is shared.
     """
     rows, bins = parts[0].shape
     high = min(600, max(HEIGHT, TOP + BOTTOM + 8 * rows))
@@ -167,7 +186,7 @@ def lanes(parts: Sequence[NDArray[np.float64]], names: Sequence[str], along: Axi
     tops = TOP + tall * np.arange(rows)
     found = []
     below = np.zeros((rows, bins))
-    for number, part in enumerate(parts):
+    for colour, part in zip(colours, parts, strict=False):
         shape = []
         for row, top in enumerate(tops.tolist()):
             gap = 0.1 * tall
@@ -179,9 +198,9 @@ def lanes(parts: Sequence[NDArray[np.float64]], names: Sequence[str], along: Axi
                 if size:
                     x, length = LEFT + wide * first, wide * (last - first)
                     shape.append(f"M{x:.1f} {top + start / 10:.1f}h{length:.1f}v{size / 10:.1f}h-{length:.1f}z")
-        found.append(f'<path d="{"".join(shape)}" fill="{COLOURS[number]}"/>' if shape else "")
+        found.append(f'<path d="{"".join(shape)}" fill="{colour}"/>' if shape else "")
         below = below + part
-    return _picture(found, along, Axis(0, ends, up, counts=True), high=high, down=True) + legend(names, len(names) - 1)
+    return _picture(found, along, Axis(0, ends, up, counts=True), high=high, down=True) + legend(names, colours)
 
 
 def shades(cells: NDArray[np.float64], along: Axis, up: Axis, side: int = 0) -> str:
@@ -223,14 +242,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], last: bool = False
     return f'<div class="table"><table>{"".join(lines)}</table></div>'
 
 
-def legend(names: Sequence[str], last: int) -> str:
+def legend(names: Sequence[str], colours: Sequence[str] = COLOURS) -> str:
     """The names beside their colours."""
     if names == [""]:
         return ""
     found = "".join(
-        f'<span><i style="background:{COLOURS[last if number == len(names) - 1 else number]}"></i>'
-        f"{html.escape(name)}</span> "
-        for number, name in enumerate(names)
+        f'<span><i style="background:{colour}"></i>{html.escape(name)}</span> '
+        for colour, name in zip(colours, names, strict=False)
     )
     return f'<div class="legend">{found}</div>'
 

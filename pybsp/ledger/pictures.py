@@ -7,7 +7,7 @@ supersteps.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,8 +24,8 @@ LONGEST = 120  # characters of a label that are shown, and of a colour's name
 _BINS = 120  # of supersteps, in a notebook
 _NAME = 40
 _NAMED = len(COLOURS) - 1  # labels with a colour of their own
+OTHERS = COLOURS[-1]  # of all others
 BARS = {"+- median [s]": "error_median", "+- p95 [s]": "error_p95"}
-WAY_OUT = "`pybsp run --calibrate` measures this one first, `pybsp calibrate` thoroughly"
 
 
 def of_ledger(records: Supersteps, machine: dict[str, Any], virtual: bool) -> str:
@@ -33,21 +33,27 @@ def of_ledger(records: Supersteps, machine: dict[str, Any], virtual: bool) -> st
     total = records.total
     parts = [f"<p><b>{safe(headline(total, machine, virtual), 2000)}</b></p>"]
     if len(records):
-        pictures = BinnedSupersteps(records, _BINS).pictures(machine["calibrated"] or virtual)
+        pictures = BinnedSupersteps(records, _BINS, colours_of([records])).pictures(machine["calibrated"] or virtual)
         parts += ['<div style="max-width:640px">', *pictures, "</div>", costs(records, total, machine)]
     return "".join(parts)
 
 
-def headline(total: Record, machine: dict[str, Any], virtual: bool = False) -> str:
+def headline(total: Record, machine: dict[str, Any], virtual: bool = False, router: str = "direct") -> str:
     """What a run comes to, in a line: how well its exchange was predicted, where by a machine that was measured."""
     parts = (
         f"computing {total.seconds:.4g} s (imbalance {total.imbalance:.3g}: {total.waiting:.4g} s of waiting), "
         f"exchange {total.exchange:.4g} s"
     )
     if not machine["calibrated"]:
-        return parts if virtual else f"{parts}; no machine to predict by: {WAY_OUT}"
+        return parts if virtual else f"{parts}; no machine to predict by: {_way_out(router)}"
     ratio = ratio_of(total)
     return f"exchange predicted/measured: {ratio} ({total.exchange_predicted:.4g} s predicted); {parts}"
+
+
+def _way_out(router: str) -> str:
+    """How this machine is measured, as a run with that router meets it."""
+    with_it = "" if router == "direct" else f" --router {harmless(router)}"
+    return f"`pybsp run --calibrate{with_it}` measures this one first, `pybsp calibrate` thoroughly"
 
 
 def ratio_of(total: Record) -> str:
@@ -56,9 +62,9 @@ def ratio_of(total: Record) -> str:
 
 
 class BinnedSupersteps:
-    """The supersteps of a run, in bins."""
+    """The supersteps of a run, in bins; the labels have the colours of their page."""
 
-    def __init__(self, records: Supersteps, bins: int) -> None:
+    def __init__(self, records: Supersteps, bins: int, colours: Mapping[str, str]) -> None:
         numbers = records.numbers()
         column = {name: numbers[:, at] for at, name in enumerate(records.columns)}
         self.count = len(numbers)
@@ -66,14 +72,11 @@ class BinnedSupersteps:
         self.wide = np.diff(self.edges)
         self.measured, self.mean = column["measured"], column["seconds_mean"]
         self.computing, self.predicted = column["seconds"], column["exchange_predicted"]
-        labels = column["label"].astype(np.int64)
-        dear = np.argsort(-np.bincount(labels, self.measured, len(records.names)), kind="stable")[:_NAMED]
-        self.names = [shown_label(records.names[one], _NAME) for one in dear]
-        colour = np.full(len(records.names), len(dear))
-        colour[dear] = np.arange(len(dear))
-        self.kinds = colour[labels]
-        if len(records.names) > len(dear):
-            self.names.append(f"{len(records.names) - len(dear)} other labels")
+        self.names, kinds = _with_colours(records.names, colours)
+        self.kinds = kinds[column["label"].astype(np.int64)]
+        self.colours = [*(colours[name] for name in self.names), OTHERS]
+        if left := int(np.count_nonzero(kinds == len(self.names))):
+            self.names.append(f"{left} other label{'s' * (left != 1)}")
 
     def binned(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The mean of each bin."""
@@ -89,14 +92,14 @@ class BinnedSupersteps:
         layers = np.stack(
             [self.binned(np.where(self.kinds == kind, self.measured, 0.0)) for kind in range(len(self.names))]
         )
-        yield bars(layers, self.names, along, each, self._hints(layers, self.names), len(self.names) - 1)
+        yield bars(layers, self.names, along, each, self._hints(layers, self.names), self.colours)
 
         yield "<h3>Time by what it goes to</h3>"
         exchange = np.maximum(self.measured - self.computing, 0.0)
         waiting = np.maximum(self.computing - self.mean, 0.0)
         layers = np.stack([self.binned(values) for values in (self.mean, waiting, exchange)])
         names = ["computing (mean)", "waiting for the slowest", "exchange"]
-        yield bars(layers, names, along, each, self._hints(layers, names), len(names) - 1)
+        yield bars(layers, names, along, each, self._hints(layers, names))
 
         yield "<h3>Imbalance of computing (largest over mean)</h3>"
         largest, mean = self.binned(self.computing), self.binned(self.mean)
@@ -108,14 +111,13 @@ class BinnedSupersteps:
 
         yield "<h3>Exchange, predicted against measured</h3>"
         if not predicted:
-            yield note("There is no machine to predict by; `pybsp run --calibrate` measures one first.")
+            yield note("There is no machine to predict by.")
             return
         exchange = self.measured - self.computing
         drawn = (exchange > 0) & (self.predicted > 0)
         if drawn.any():
-            yield points(
-                exchange[drawn], self.predicted[drawn], self.kinds[drawn], self.names, "measured [s]", "predicted [s]"
-            )
+            x, y, kinds = exchange[drawn], self.predicted[drawn], self.kinds[drawn]
+            yield points(x, y, kinds, self.names, "measured [s]", "predicted [s]", self.colours)
         if not drawn.all():
             yield note(
                 f"{np.count_nonzero(~drawn)} supersteps without an exchange, measured or predicted, are left out."
@@ -134,8 +136,35 @@ class BinnedSupersteps:
         return found
 
 
-def traced(trace: dict[str, Any], sent: int) -> Iterator[str]:
-    """The pictures of what `--trace` has kept of a run, in which so many words were sent."""
+def colours_of(runs: Iterable[Supersteps]) -> dict[str, str]:
+    """The colour of each label in all pictures of a page, by its name there, of those that take most of a run."""
+    shares: dict[str, float] = {}
+    for records in runs:
+        whole = records.total.measured or 1.0
+        for row in records.totals():
+            name = shown_label(row.label, _NAME)
+            shares[name] = max(shares.get(name, 0.0), row.measured / whole)
+    dearest = sorted(shares, key=lambda name: shares[name], reverse=True)[:_NAMED]
+    return dict(zip(dearest, COLOURS, strict=False))
+
+
+def _with_colours(labels: Sequence[str], colours: Mapping[str, str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Names that have a colour, of those of labels, and of each label the number of its name; of others the next."""
+    shown = [shown_label(label, _NAME) for label in labels]
+    there = {*shown}
+    names = [name for name in colours if name in there]
+    number = {name: at for at, name in enumerate(names)}
+    return names, np.array([number.get(name, len(names)) for name in shown], np.int64)
+
+
+def traced(trace: dict[str, Any], sent: int, colours: Mapping[str, str]) -> Iterator[str]:
+    """The pictures of what `--trace` has kept of a run.
+
+    Args:
+        trace: as `trace.Trace.summary` says it.
+        sent: words of the run.
+        colours: of labels, as `colours_of` gives them.
+    """
     p, lane = trace["p"], trace["lane"]
     along = Axis(0.0, trace["seconds"] or 1.0, "seconds")
     together = "processor" if lane == 1 else f"processor (lanes of {lane})"
@@ -152,14 +181,16 @@ def traced(trace: dict[str, Any], sent: int) -> Iterator[str]:
     yield lanes(list(np.nan_to_num(shares)), names, along, together, p)
 
     yield "<h3>Timeline by processor: label</h3>"
-    labels = [shown_label(name, _NAME) for name in trace["labels"][: len(COLOURS)]]
-    kinds = np.minimum(figures["kinds"], len(labels) - 1)
-    yield lanes([(kinds == kind).astype(float) for kind in range(len(labels))], labels, along, together, p)
+    names, number = _with_colours(trace["labels"], colours)
+    kinds = np.where(figures["kinds"] < 0, -1, number[figures["kinds"]])
+    drawn = [(kinds == kind).astype(float) for kind in range(len(names) + 1)]
+    yield lanes(drawn, [*names, "other labels"], along, together, p, [*(colours[name] for name in names), OTHERS])
 
     yield "<h3>Timeline by processor: words sent</h3>"
     yield shades(figures["sent"], along, Axis(0, p, together, counts=True))
 
     yield "<h3>Words from each processor to each</h3>"
+    labels = [shown_label(name, _NAME) for name in trace["labels"][: len(COLOURS)]]
     each = np.zeros((len(labels), rows, rows))
     for kind, source, dest, words in trace["words"]:
         each[min(kind, len(labels) - 1), source, dest] += words
@@ -188,7 +219,6 @@ def costs(records: Supersteps, total: Record, machine: dict[str, Any]) -> str:
     left = len(rows) - ROWS
     if left > 0:
         rows = sorted(rows, key=lambda row: row.measured, reverse=True)[:ROWS]
-    named = f"The {ROWS} dearest; {left} more labels are in the total."
 
     def line(record: Record) -> list[str]:
         part = record.measured / total.measured if total.measured else 0.0
@@ -196,7 +226,12 @@ def costs(records: Supersteps, total: Record, machine: dict[str, Any]) -> str:
         return [*cells, f"{100 * part:.1f} %"]
 
     head = ["label", "supersteps", *shown, "part of time"]
-    return table(head, map(line, [*rows, total]), last=True) + (note(named) if left > 0 else "")
+    return table(head, map(line, [*rows, total]), last=True) + more_labels(left)
+
+
+def more_labels(left: int) -> str:
+    """What is said below a table that has so many labels less than there are."""
+    return note(f"The {ROWS} dearest; {left} more labels are in the total.") if left > 0 else ""
 
 
 def bars_of(machine: dict[str, Any]) -> dict[str, float]:
