@@ -805,7 +805,9 @@ class BSP(Public):
             )
         if kind is not None and not (isinstance(kind, str) and kind == ""):
             if not is_kind(kind):
-                raise UsageError(f'bsp.work: argument kind: expected a text, as "sort", got {kind!r:.60}')
+                raise UsageError(
+                    f'bsp.work: argument kind: expected a text without control characters, as "sort", got {kind!r:.60}'
+                )
             self._account.log.note_kind(kind, float(amount))
         self._account.log.work += amount
 

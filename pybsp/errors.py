@@ -236,4 +236,13 @@ def _is_library(frame: FrameType) -> bool:
 
 def describe(superstep: int, label: str) -> str:
     """`superstep 3 ("exchange")`, or without the label where there is none."""
-    return f'superstep {superstep} ("{label}")' if label else f"superstep {superstep}"
+    return f'superstep {superstep} ("{harmless(label)}")' if label else f"superstep {superstep}"
+
+
+def harmless(content: str) -> str:
+    """Text as a terminal may have it: control characters, and what no text can hold, as escapes (`\\x1b`)."""
+    if content.isprintable():
+        return content
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode("ascii") for one in content
+    )

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import pybsp
+from pybsp.errors import harmless
 from pybsp.ground.failures import outcome
 
 from .launching import run
@@ -458,3 +459,21 @@ def test_what_all_make_alike_is_made_once_and_its_time_counts_on_each() -> None:
     assert done.results == [(7, 7)] * 20
     assert made == [7, 7]  # once in each superstep
     assert done.ledger[1].seconds_mean >= 0.05
+
+
+@pytest.mark.parametrize("label", ["a\x1b[31m", "a\nb"])
+def test_labels_in_errors_are_without_control_characters(label: str) -> None:
+    def fails(bsp: pybsp.BSP) -> None:
+        with bsp.superstep(label):
+            bsp.send(bsp.p, 1)
+
+    def differ(bsp: pybsp.BSP) -> None:
+        with bsp.superstep(label * (1 + bsp.pid)):
+            pass
+
+    for main in fails, differ:
+        with pytest.raises(pybsp.BSPError) as raised:
+            pybsp.simulate(main, p=2, checked=True)
+        text = "".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
+        assert harmless(label) in text
+        assert label not in text

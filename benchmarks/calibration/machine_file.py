@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pybsp.errors import UsageError
-from pybsp.ground.decoding import decode, fields, figure, harmless, of, shown
+from pybsp.errors import UsageError, harmless
+from pybsp.ground.decoding import decode, fields, figure, of, shown
 from pybsp.machines.bsp import BSPMachine
 from pybsp.machines.ebsp import EBSPMachine
 from pybsp.machines.logp import LogPMachine

@@ -11,9 +11,9 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import UsageError
+from ..errors import UsageError, harmless
 from ..ground.console import TableConsole
-from ..ground.decoding import decode, each, fields, harmless, one_of, read_json, untouched, versioned
+from ..ground.decoding import decode, each, fields, one_of, read_json, untouched, versioned
 from ..ground.drawing import Axis, lanes, table
 from ..ledger.chrome import FORMAT, VERSION
 from ..ledger.pictures import note, safe

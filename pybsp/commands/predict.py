@@ -28,11 +28,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.table import Table
 
-from ..errors import UsageError
+from ..errors import UsageError, harmless
 from ..ground import settings
 from ..ground.argument_types import count, some_text
 from ..ground.console import TableConsole
-from ..ground.decoding import harmless
 from ..ground.drawing import Axis, bars, lines
 from ..ground.drawing import table as html_table
 from ..ground.files import require_outputs

@@ -10,8 +10,8 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from ..errors import harmless
 from ..ground.console import TableConsole
-from ..ground.decoding import harmless
 from ..ledger.ledger import CIRCUMSTANCES
 from ..ledger.ledger_file import read
 from ..ledger.pictures import bars_of, columns, headline

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import UsageError, harmless
 from .files import require_regular
 
 Decoder = Callable[[Any], Any]
@@ -131,15 +131,6 @@ def shown(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     return f"{value!r:.60}"
-
-
-def harmless(content: str) -> str:
-    """Text as a terminal may have it: control characters, and what no text can hold, as escapes (`\\x1b`)."""
-    if content.isprintable():
-        return content
-    return "".join(
-        one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode("ascii") for one in content
-    )
 
 
 # -- decoders of one value ---------------------------------------------------------------------------------------------

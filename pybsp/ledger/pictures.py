@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ground.decoding import harmless
+from ..errors import harmless
 from ..ground.drawing import COLOURS, Axis, bars, lanes, lines, points, shades, table
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import UsageError
-from ..ground.decoding import Decoder, decode, fields, harmless, number, read_json, shown, versioned, whole
+from ..errors import UsageError, harmless
+from ..ground.decoding import Decoder, decode, fields, number, read_json, shown, versioned, whole
 from ..ground.files import path_of, replacing
 from ..processes.process import MOST_PROCESSORS
 

@@ -10,7 +10,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
-from ..errors import BSPError, SyncError, UsageError, describe, where
+from ..errors import BSPError, SyncError, UsageError, describe, harmless, where
 from ..ground.failures import Failure, outcome, processor_error
 from ..transport import BEGIN, DIFFER, EXIT, EXPLAIN, FAIL, KIND, LOGP, Arrival, Parcel, Transport
 
@@ -232,7 +232,7 @@ def look_through(notes: Sequence[Any], superstep: int) -> Registered:
     if labels[0] is not None and any(label[0] != labels[0][0] for label in labels):
         pids_by_label: dict[str, list[int]] = {}
         for pid, (label, line) in enumerate(labels):
-            pids_by_label.setdefault((f'"{label}"' if label else "no label") + f" at {line}", []).append(pid)
+            pids_by_label.setdefault((f'"{harmless(label)}"' if label else "no label") + f" at {line}", []).append(pid)
         text = "; ".join(f"{pids(who)}: {what}" for what, who in pids_by_label.items())
         raise SyncError(f"the processors labelled superstep {superstep} differently: {text}")
     return Registered([None if note is None else note[0] for note in notes], shapes)

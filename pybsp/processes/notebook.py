@@ -7,6 +7,8 @@ import time
 from importlib import import_module
 from typing import Any
 
+from ..errors import harmless
+
 _warned = False
 
 _FIRST = 1.0  # seconds that a run takes before anything is shown of it
@@ -57,7 +59,7 @@ class CellProgress:
         text = f"{self._p} processors, {seconds:.1f} s"
         if self._places:
             (first, label), (last, _) = min(self._places.values()), max(self._places.values())
-            text += f", superstep {first}{f' to {last}' * (last > first)}{f' ({label})' * bool(label)}"
+            text += f", superstep {first}{f' to {last}' * (last > first)}{f' ({harmless(label)})' * bool(label)}"
         return text
 
     def end(self) -> None:

@@ -176,7 +176,9 @@ def test_work_that_is_no_number_of_at_least_0_is_an_error(bsp: pybsp.BSP, flops:
     expected = r"^bsp\.work: argument flops: expected a number of at least 0, and at most 1e\+300, got "
     with pytest.raises(pybsp.UsageError, match=expected):
         bsp.work(flops)
-    with pytest.raises(pybsp.UsageError, match=r'^bsp\.work: argument kind: expected a text, as "sort", got'):
+    with pytest.raises(
+        pybsp.UsageError, match=r'^bsp\.work: argument kind: expected a text without control characters, as "sort", got'
+    ):
         bsp.work(1, kind="two\nlines")
     bsp.work(0)
     bsp.sync()
