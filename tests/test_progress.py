@@ -25,30 +25,51 @@ def never(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "EVERY", {TERMINAL: threading.TIMEOUT_MAX, LINES: threading.TIMEOUT_MAX})
 
 
-def account(supersteps: int = 0, label: str = "") -> Any:
-    found = SimpleNamespace(log=Log(), label=label)
+def machine(supersteps: int = 0, label: str = "") -> Any:
+    found = SimpleNamespace(account=SimpleNamespace(log=Log(), label=label), part=None)
     end(found, supersteps)
     return found
 
 
 def end(of: Any, supersteps: int) -> None:
     for _ in range(supersteps):
-        of.log.note(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        of.account.log.note(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 @pytest.mark.usefixtures("never")
 def test_what_is_shown_is_superstep_and_label_and_the_time_left_of_the_outermost_block_that_says_it() -> None:
-    of = account(3, "iterate")
+    of = machine(3, "iterate")
     shown = Progress(of, LINES, io.StringIO())
     begin = shown._began
     assert shown.text(begin + 1) == 'superstep 3 "iterate", 1.0 s'
-    with of.log.counting(), of.log.counting(10), of.log.counting(2):
+    log = of.account.log
+    with log.counting(), log.counting(10), log.counting(2):
         end(of, 1)
         assert shown.text(begin + 2) == 'superstep 4 (1 of 10) "iterate", 2.0 s'  # how fast it is is not known yet
         end(of, 3)
         assert shown.text(begin + 8) == 'superstep 7 (4 of 10) "iterate", 8.0 s; some 12.0 s left'
-    with of.log.counting(4):
+    with log.counting(4):
         assert shown.text(begin + 9) == 'superstep 7 (0 of 4) "iterate", 9.0 s'
+    shown.end()
+
+
+@pytest.mark.usefixtures("never")
+def test_of_a_processor_in_a_part_the_parts_superstep_is_shown_too() -> None:
+    of, part = machine(1), machine(17, "iterate")
+    shown = Progress(of, LINES, io.StringIO())
+    begin = shown._began
+    of.part = part
+    with part.account.log.counting(40):
+        end(part, 2)
+        assert shown.text(begin + 1) == 'superstep 1, in a part: superstep 19 (2 of 40) "iterate", 1.0 s'
+        end(part, 2)
+        assert shown.text(begin + 2).endswith('superstep 21 (4 of 40) "iterate", 2.0 s; some 18.0 s left')
+        with of.account.log.counting(3):  # the outermost block
+            assert shown.text(begin + 3).startswith("superstep 1 (0 of 3), in a part: superstep 21 (4 of 40)")
+            end(of, 1)
+            assert shown.text(begin + 5).endswith("5.0 s; some 4.0 s left")
+    of.part = None
+    assert shown.text(begin + 6) == "superstep 2, 6.0 s"
     shown.end()
 
 
@@ -56,7 +77,7 @@ def test_what_is_shown_is_superstep_and_label_and_the_time_left_of_the_outermost
 @pytest.mark.parametrize(("how", "wrote"), [(LINES, "pybsp: a\\x1bb\n"), (TERMINAL, "\r\x1b[Kpybsp: a\\x1bb\r\x1b[K")])
 def test_a_label_moves_no_cursor_and_a_line_on_a_terminal_goes_at_the_end(how: str, wrote: str) -> None:
     file = io.StringIO()
-    shown = Progress(account(), how, file)
+    shown = Progress(machine(), how, file)
     shown._write("a\x1bb")
     shown.end()
     assert file.getvalue() == wrote

@@ -333,7 +333,7 @@ class _BSPSession(Session[BSP]):
         if how and self._of_job() and self.transport.pid == 0:
             from .progress import Progress  # nobody else needs it
 
-            self._closing.callback(Progress(self._superstep.account, how).end)
+            self._closing.callback(Progress(self._superstep, how).end)
 
     def end(self, processor: BSP) -> None:
         self.transport.hear()  # whether others have waited for too long already

@@ -2,6 +2,7 @@
 
 A thread of processor 0 looks now and then at what that processor notes anyway; the supersteps themselves do nothing for
 it. A program says how many supersteps there will be by `with bsp.expect(supersteps=...)`; the outermost block counts.
+While the processor is in a part of the machine the part's superstep follows.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from ..ground.decoding import harmless
-from ..ledger.account import Account
+from ..errors import harmless
 from ..ledger.log import Counts
 from . import threads
+
+if TYPE_CHECKING:
+    from ..supersteps.superstep import SuperstepEngine
 
 # What PYBSP_PROGRESS says: whether stderr ends on a terminal, where the line is written over.
 TERMINAL, LINES = "terminal", "lines"
@@ -26,13 +29,13 @@ class Progress:
     """Shows how far a run is, until it is left.
 
     Args:
-        account: of processor 0.
+        machine: of processor 0.
         how: `TERMINAL` or `LINES`.
         file: where it is written.
     """
 
-    def __init__(self, account: Account, how: str, file: TextIO | None = None) -> None:
-        self._account, self._over = account, how == TERMINAL
+    def __init__(self, machine: SuperstepEngine, how: str, file: TextIO | None = None) -> None:
+        self._machine, self._over = machine, how == TERMINAL
         self._file = file or sys.stderr
         self._period = EVERY[how]
         self._began = time.monotonic()
@@ -51,19 +54,28 @@ class Progress:
         Args:
             now: by `time.monotonic`.
         """
-        account = self._account
-        ended, label, block = len(account.log), account.label, account.log.expecting
-        text = f"superstep {ended}"
-        left = ""
-        if block is not None and block.most:
-            done = ended - block.first
-            if self._block[0] is not block:
-                self._block = block, now, done
-            _, since, before = self._block
-            text += f" ({done} of {block.most:.0f})"
-            if done > before:
-                left = f"; some {max(block.most - done, 0) * (now - since) / (done - before):.1f} s left"
-        return text + f' "{label}"' * bool(label) + f", {now - self._began:.1f} s{left}"
+        machine: SuperstepEngine | None = self._machine
+        places: list[str] = []
+        blocks: list[tuple[Counts, int, float]] = []
+        while machine is not None:
+            account = machine.account
+            ended, block = len(account.log), account.log.expecting
+            place = f"superstep {ended}"
+            if block is not None and block.most:
+                done = ended - block.first
+                blocks.append((block, done, max(block.most - done, 0)))
+                place += f" ({done} of {block.most:.0f})"
+            places.append(place + f' "{account.label}"' * bool(account.label))
+            machine = machine.part
+        left = self._left(*blocks[0], now) if blocks else ""
+        return f"{', in a part: '.join(places)}, {now - self._began:.1f} s{left}"
+
+    def _left(self, block: Counts, done: int, more: float, now: float) -> str:
+        """How long so many more supersteps of a block take, by its speed since it was seen; empty while unknown."""
+        if self._block[0] is not block:
+            self._block = block, now, done
+        _, since, before = self._block
+        return f"; some {more * (now - since) / (done - before):.1f} s left" if done > before else ""
 
     def _write(self, text: str) -> None:
         shown = f"pybsp: {harmless(text)}"
