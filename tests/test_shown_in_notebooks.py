@@ -67,7 +67,11 @@ def test_a_table_has_the_dearest_labels_and_says_how_many_more_there_are(more: i
     assert ("more labels" in shown.text) == (more == 1)
 
 
-@pytest.mark.parametrize("of", [lambda s: s, lambda s: s.ledger], ids=["simulation", "ledger"])
+@pytest.mark.parametrize(
+    "of",
+    [lambda s: s, lambda s: s.ledger, lambda s: pybsp.Execution(s.results, s.ledger)],
+    ids=["simulation", "ledger", "execution"],
+)
 def test_a_ledger_is_a_table_by_label_and_pictures(of: Callable[[pybsp.Simulation], Any]) -> None:
     simulation = pybsp.simulate(program, machine=MACHINE)
     shown = Shown(of(simulation))
@@ -79,6 +83,7 @@ def test_a_ledger_is_a_table_by_label_and_pictures(of: Callable[[pybsp.Simulatio
     ]
     assert shown.tags.count("svg") == 4
     assert ("4 virtual processors, 6.225e-05 virtual seconds" in shown.text) == (of(simulation) is simulation)
+    assert ("4 MPI ranks" in shown.text) == isinstance(of(simulation), pybsp.Execution)
     assert Shown(pybsp.simulate(lambda bsp: None, p=2).ledger).rows == []
 
 

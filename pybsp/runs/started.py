@@ -50,6 +50,9 @@ class Execution:
     results: list[Any]
     ledger: Ledger
 
+    def _repr_html_(self) -> str:
+        return f"<p><b>{len(self.results)} MPI ranks</b></p>{self.ledger._repr_html_()}"
+
 
 def start_ranks(
     main: Callable[..., Any],
