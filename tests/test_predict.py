@@ -692,3 +692,33 @@ def test_without_a_machine_file_it_says_where_those_are_that_runs_have_measured(
     (tmp_path / "machines" / "one.json").write_text("{}")
     assert command(["predict", "ledger.json"]) == 2
     assert f"measured here are in {tmp_path / 'machines'}" in capsys.readouterr().err
+
+
+def test_a_ledger_without_a_machine_file_goes_by_its_own_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYBSP_MACHINE", raising=False)
+    path, machine = tmp_path / "ledger.json", tmp_path / "machine.json"
+    exchange = BSPMachine(2, g=2.0, l=3.0, r=1.0, o_msg=4.0, o_way={"queue": 8.0}, first={"mail": 1.0})  # type: ignore[arg-type]
+    here = dataclasses.replace(MACHINE, p=2, r=1.0, exchange=exchange)
+    here.save(machine)
+    ledger = pybsp.simulate(main_of_ledger, machine=here).ledger
+    assert BSPMachine.of_json(json.loads(json.dumps(here.as_json())), 2, "") == here
+    append_run(path, ledger.as_json(["a", "a"], "direct"), first=True)
+    found = []
+    for options in ([], ["--machine", str(machine)]):
+        assert command(["predict", str(path), "--scale", "g=0.5", *options]) == 0
+        found.append(rows(capsys.readouterr().out))
+    assert found[0] == found[1]
+    append_run(path, pybsp.simulate(main_of_ledger, p=2).ledger.as_json(["a", "a"], "direct"), first=False)
+    assert command(["predict", str(path), "--scale", "g=0.5"]) == 2  # a run has another one
+    assert "--machine: expected a machine file" in capsys.readouterr().err
+
+
+def test_a_ledger_without_runs_is_told_as_by_a_report(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "ledger.json"
+    path.write_text('{"format": "pybsp-ledger", "version": 2, "runs": []}')
+    assert command(["predict", str(path), "--machine", files[1]]) == 0
+    assert capsys.readouterr().out == "No BSP run is in it.\n"

@@ -47,6 +47,7 @@ from ..rides.shown import shown_by
 from ..runs import machine_cache, simulation, threads
 from ..ways import firsts
 from .page import framed, put
+from .table import NO_RUN
 
 SCALED = ("g", "l", "o_msg", "o_item", "r")  # numbers of a machine, and tables of it
 SCALED_TABLES = ("o_way", "g_way", "late", "first")
@@ -215,12 +216,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _predict(options: argparse.Namespace) -> int:
     path = settings.text(settings.MACHINE) if options.machine is None else options.machine
-    if not path:
+    own = None if path else _own_machine(options.target)
+    if not path and own is None:
         raise UsageError(
             "--machine: expected a machine file of the machine that is asked about: write one there with "
             "`pybsp calibrate -n 4 -o machine.json`, or `pybsp.BSPMachine(...).save('machine.json')`" + _measured_here()
         )
-    machine = BSPMachine.load(path)
+    machine = own or BSPMachine.load(path)
+    path = path or options.target
     factors = _factors(options.scale)
     try:
         machine, faster = _scaled(machine, factors), factors.get("r", 1.0)
@@ -246,9 +249,9 @@ def _predict(options: argparse.Namespace) -> int:
     if of_ledger:
         if options.p or options.arguments:
             raise UsageError(f"{options.target}: a ledger has its own p, and no arguments; for others give the program")
-        tables = [
-            _of_ledger(number, run, machine, faster) for number, run in enumerate(read(options.target)["runs"], 1)
-        ]
+        runs = read(options.target)["runs"]
+        tables = [_of_ledger(number, run, machine, faster) for number, run in enumerate(runs, 1)]
+        remarks = remarks if runs else [NO_RUN]
     else:
         if not options.p:
             raise UsageError("-p: expected the numbers of processors to predict for, as -p 1 2 4 8")
@@ -279,6 +282,16 @@ def _predict(options: argparse.Namespace) -> int:
     for line in remarks:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     return 0
+
+
+def _own_machine(target: str) -> BSPMachine | None:
+    """The calibrated machine that all runs of a ledger have; None where that is none, or no ledger."""
+    runs = read(target)["runs"] if Path(target).is_file() and is_ledger(target) else []
+    if not runs or not runs[0]["machine"]["calibrated"] or "g" not in runs[0]["machine"]:
+        return None
+    machine, p = runs[0]["machine"], runs[0]["p"]
+    same = all((run["machine"], run["p"]) == (machine, p) for run in runs)
+    return BSPMachine.of_json(machine, p, f"ledger file {target}") if same else None
 
 
 def _measured_here() -> str:

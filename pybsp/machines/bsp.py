@@ -488,6 +488,20 @@ class BSPMachine(MachinePart):
             **({"rates": dict(self.rates)} if self.rates else {}),
         }
 
+    @classmethod
+    def of_json(cls, parameters: Mapping[str, Any], p: int, origin: str) -> BSPMachine:
+        """The machine of p processors whose `as_json` a ledger file has.
+
+        Raises:
+            UsageError: it is none.
+        """
+        named = {name: parameters[name] for name in (*cls._REQUIRED, *cls._OPTIONAL) if name in parameters}
+        exchange = named.pop("exchange", None)
+        form = fields({"machine": fields({}, {**cls._REQUIRED, **cls._OPTIONAL})})
+        found = decode({"machine": named}, origin, form)["machine"]
+        alone = None if exchange is None else cls.of_json(exchange, p, origin)
+        return cls(**{**found, "p": p, "exchange": alone})
+
     def elsewhere(self, hosts: Sequence[str]) -> str | None:
         """Where a run on these hosts (of each processor) has another placement than was measured: what is different.
 

@@ -229,14 +229,14 @@ def test_show_and_export_say_which_figures_were_edited(tmp_path: Path, capsys: p
         assert command(line) == 0
         assert "edited" not in "".join(capsys.readouterr())
     content = json.loads(path.read_text())
-    content["bsp"].update(g=1.0, p=8)
+    content["bsp"].update(g=1.0, l=0.5)
     path.write_text(json.dumps(content))
     for line in show, export:
         assert command(line) == 0
         printed = "".join(capsys.readouterr())
         assert "programs go by what was edited: " in printed
         assert "bsp.g is 1.0, measured 2e-08" in printed
-        assert "bsp.p is 8, measured 4" in printed
+        assert "bsp.l is 0.5, measured 0.0001" in printed
     content["bsp"]["g"] = "fast"
     path.write_text(json.dumps(content))
     for line in show, export:
