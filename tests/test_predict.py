@@ -367,8 +367,12 @@ PROGRAMS = {
         (["PROGRAM", "x", "-p", "2", "--machine", "MACHINE"], "failed for p = 2: ValueError: invalid literal"),
         (["QUIET", "-p", "2", "--machine", "MACHINE"], "expected a program that calls pybsp.run"),
         (
+            ["QUIET", "-p", "2", "--machine", "MACHINE"],
+            "of pybsp.logp.run `pybsp run --trace t.json`, then `pybsp report",
+        ),
+        (
             ["LEAVING", "-p", "2", "--machine", "MACHINE"],
-            "for p = 2, or its main has called sys.exit: let main return\n$",
+            "for p = 2, or its main has called sys.exit: let main return; ",
         ),
         (["LINES", "-p", "2", "--machine", "MACHINE"], r"LINES: failed for p = 2: ValueError: bad\\nthing; see"),
         (["AFAR", "-p", "2", "--machine", "MACHINE"], "AFAR: failed for p = 2: UsageError: bsp.send: argument dest: "),

@@ -448,7 +448,9 @@ def _executed(
     if not runs:
         raise UsageError(
             f"{program[0]}: expected a program that calls pybsp.run, and it has not, for p = {machine.p}, or its main "
-            "has called sys.exit: let main return"
+            "has called sys.exit: let main return; on ranks there is more: of pybsp.logp.run `pybsp run --trace "
+            "t.json`, then `pybsp report t.json --machine FILE`; of pybsp.attach `pybsp run --ledger l.json`, then "
+            "`pybsp predict l.json`"
         )
     parts_after = [run.ledger.parts_after for run in runs if run.ledger.parts_after is not None]
     in_their_exchanges = sum(parts.exchange for parts in parts_after)
