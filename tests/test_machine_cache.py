@@ -221,7 +221,9 @@ def test_what_was_measured_is_kept_in_the_cache_or_beside_the_samples_where_that
     machine, _ = find(place)
     assert machine is not None
     assert machine.l == pytest.approx(truth.l, rel=1e-6)
-    assert f"kept in {place.path()}; to measure anew remove it" in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert f"kept in {place.path()}; to measure anew remove it" in printed
+    assert f"g = {machine.g:.3g} s/word, l = {machine.l:.3g} s" in printed  # of whole supersteps
     assert not raw.with_suffix(".json").exists()
 
     was = place.path().read_text()

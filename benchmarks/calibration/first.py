@@ -134,9 +134,10 @@ def keep(raw: str, place: Place) -> None:
         return
     beside = Path(raw).with_suffix(".json")
     machine_file.write(calibration, beside)
-    machine = pybsp.BSPMachine.load(beside)
-    machine = machine.exchange or machine
-    off = machine.error_median
+    machine = pybsp.BSPMachine.load(
+        beside
+    )  # of whole supersteps: where exchanges share memory their words cost nothing
+    off = (machine.exchange or machine).error_median
     path: Path | str = "the user's cache"
     try:
         path = place.path()
