@@ -1,4 +1,4 @@
-"""Exclusive prefix along d-ary trees: what lies before a processor (*Communication primitives*, section 3)."""
+"""Exclusive prefix, along d-ary trees or by blocks: what lies before a processor (section 3)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ..errors import UsageError
 from ..ground.short_records import INT_END, NUMBERS
 from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
-from . import prefix_trees, tree
+from . import exclusive_blocks, prefix_trees, tree
+from .algorithms import divisible, joining, named, only_trees
 from .blocks import Ints
 from .counted.prefix_trees import counted as counted_trees
 from .one_superstep import Exchange, new_exchange
@@ -43,11 +44,22 @@ from .primitive import (
     taken,
 )
 
+ALGORITHMS = ("trees", "blocks")
+
 
 @lru_cache(maxsize=64)
-def plan(p: int, degree: int) -> Plan:
-    """Who sends the sum of the processors up to itself, d^t of them, to whom in superstep t: as in `prefix`."""
+def plan(p: int, degree: int = 2, algorithm: str = "trees", items: int = 0) -> Plan:
+    """Who sends what to whom: along trees the sum of the processors up to itself, d^t of them in superstep t.
+
+    Args:
+        p: processors.
+        degree: of the trees.
+        algorithm: "trees" or "blocks".
+        items: of the array that goes by blocks.
+    """
     p = integer("exclusive_prefix.plan", "p", p, 1)
+    if named("exclusive_prefix.plan", algorithm, ALGORITHMS) == "blocks":
+        return exclusive_blocks.plan(p, integer("exclusive_prefix.plan", "items", items, p))
     scheme = prefix_trees.plan((p,), degree)
     works = _works(p, degree)
     return joined(p, [replace(step, work=work) for step, work in zip(scheme, works, strict=False)], works[-1])
@@ -86,20 +98,60 @@ def _trees(machine: Machine, words: float, degree: int) -> Cost:
 
 @lru_cache(maxsize=1024)
 def choose(machine: Machine, words: float) -> int:
-    """The degree that costs least."""
+    """The degree of the trees that costs least."""
     return min(tree.degrees(machine.p), key=lambda degree: _trees(machine, words, degree).seconds)
 
 
-def cost(machine: Machine, words: float = 1, degree: int | None = None) -> Cost:
+@lru_cache(maxsize=1024)
+def choose_way(machine: Machine, words: float, items: int, requested: str | None, given: int | None) -> tuple[str, int]:
+    """What costs least: ("trees", degree), or ("blocks", 0) where op works on the items of an array one by one.
+
+    Blocks are charged for joining them too (algorithms.py).
+    """
+    whole = math.ceil(words)
+    trees = "trees", given or choose(machine, whole)
+    if requested == "trees" or (requested is None and not 1 < machine.p <= items):
+        return trees
+    if requested == "blocks":
+        return "blocks", 0
+    by_blocks = exclusive_blocks.cost(machine, items, words / items).seconds + joining(machine, words)
+    return ("blocks", 0) if by_blocks < _trees(machine, whole, trees[1]).seconds else trees
+
+
+def cost(
+    machine: Machine, words: float = 1, degree: int | None = None, items: int = 0, algorithm: str | None = None
+) -> Cost:
     """What it costs, exactly, for values of so many words, where op keeps their size and takes a flop a word.
 
     Args:
         machine: its p is that of the processors.
-        words: of a value.
+        words: of a value; where items are given, bytes / 8, so that it may be no whole number.
         degree: of the trees; None: what `exclusive_prefix` would choose.
+        items: of a value that is an array, where op is a ufunc; 0: op takes values whole.
+        algorithm: "trees" or "blocks"; None: what `exclusive_prefix` would choose.
     """
-    words = math.ceil(item_words("exclusive_prefix.cost", "words", words))
-    return _trees(machine, words, fan_out("exclusive_prefix.cost", degree) or choose(machine, words))
+    name = "exclusive_prefix.cost"
+    words, given = item_words(name, "words", words), fan_out(name, degree)
+    items = integer(name, "items", items, 0)
+    requested = _requested(name, algorithm, given, items, machine.p, "a value")
+    how, by = choose_way(machine, words, items, requested, given)
+    if how == "blocks":
+        return exclusive_blocks.cost(machine, items, words / max(items, 1))
+    return _trees(machine, math.ceil(words), by)
+
+
+def _requested(
+    name: str, algorithm: str | None, degree: int | None, items: int, p: int, value: str, op: Any = np.add
+) -> str | None:
+    """Which algorithm is asked for; a degree alone asks for trees.
+
+    Raises:
+        UsageError: there is none of that name, it has no trees, or it cannot cut the value.
+    """
+    requested = only_trees(name, named(name, algorithm, ALGORITHMS), degree)
+    if requested == "blocks":
+        divisible(name, requested, items, p, value, op)
+    return requested
 
 
 ABSENT: Any = object()  # nothing was prepared; None stands for what takes more supersteps
@@ -118,16 +170,36 @@ def _prepare(bsp: BSP, value: Any, op: Operator, degree: int | None) -> Prepared
     given = fan_out("exclusive_prefix", degree)
     name = check_operator("exclusive_prefix", op)
     kind, words = descriptor(value)
-    scheme = plan(bsp.p, given or choose(bsp.machine, words))
-    if len(scheme) != 1:
+    items = _items(value, op)
+    how, by = choose_way(bsp.machine, _size(value, items), items, None if given is None else "trees", given)
+    if how != "trees" or len(scheme := plan(bsp.p, by)) != 1:
         return None
-    agreed = {"value": kind, "op": name, "degree": given}
+    agreed = {"value": kind, "op": name, "degree": given, "algorithm": None}
     return PreparedPrefix(new_exchange(bsp, "exclusive_prefix", agreed, scheme), words, _identity(op, value))
 
 
+def _items(value: Any, op: Operator) -> int:
+    """Items of a value that op takes one by one; 0: it takes it whole."""
+    return value.size if is_array(value) and elementwise(op) else 0
+
+
+def _size(value: Any, items: int) -> float:
+    """Words of a value, as `choose_way` has them."""
+    return value.nbytes / 8 if items else descriptor(value).words
+
+
 def _small(
-    bsp: BSP, value: Any, op: Operator, initial: Any = None, degree: int | None = None, *, out: Any = None
+    bsp: BSP,
+    value: Any,
+    op: Operator,
+    initial: Any = None,
+    degree: int | None = None,
+    algorithm: str | None = None,
+    *,
+    out: Any = None,
 ) -> Any:
+    if algorithm is not None:
+        return NOT_SMALL
     name, pid = "exclusive_prefix", bsp.pid
     if degree is not None and type(degree) is not int:
         degree = fan_out(name, degree)  # 2.0 is no degree, and would be found as 2
@@ -179,6 +251,7 @@ def exclusive_prefix(
     op: Operator,
     initial: Any = None,
     degree: int | None = None,
+    algorithm: str | None = None,
     *,
     out: NDArray[Any] | None = None,
 ) -> Supersteps[Any]:
@@ -193,7 +266,10 @@ def exclusive_prefix(
             of the value's dtype and shape, where op is a ufunc that has one, as 0 of np.add; else None. Beside arrays a
             number is an array of their shape.
         degree: d of the trees, at least 2; p or more: one superstep, in which each sends to all above it. None: the
-            cheapest on `bsp.machine` for the size of the value (for objects: for one word). Equal on all processors.
+            cheapest on `bsp.machine` for the size of the value (for objects: for one word), where long arrays under a
+            ufunc go by blocks. Equal on all processors.
+        algorithm: "trees"; "blocks", of an array of at least p items under a ufunc, as `prefix_2d` has them; None: the
+            cheapest, or trees where a degree is given. Equal on all processors.
         out: keyword only: an array for the result, if that is one, of its shape and of a dtype that it can be cast to.
             None: a new one.
 
@@ -201,10 +277,11 @@ def exclusive_prefix(
         value_0 op value_1 op ... op value_{pid-1}; on processor 0 `initial`. Arrays are of its own.
 
     Raises:
-        UsageError: degree, op's name, or dtype and shape differ or are out of range; op raised.
+        UsageError: degree, algorithm, op's name, or dtype and shape differ or are out of range; op raised; a value that
+            the algorithm cannot cut.
 
-    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words and d flop a word. `exclusive_prefix.cost` has it
-    exactly.
+    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words and d flop a word; by blocks two with h below
+    words + p and (p-2)/p flop a word. `exclusive_prefix.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3, as `prefix`; the trees carry the exclusive sums
     along, so that no superstep shifts them. MPI's Exscan.
@@ -224,7 +301,9 @@ def exclusive_prefix(
     given = fan_out("exclusive_prefix", degree)
     name = check_operator("exclusive_prefix", op)
     kind, words = descriptor(value)
-    call = Call(bsp, "exclusive_prefix", value=kind, op=name, degree=given)
+    items = _items(value, op)
+    requested = _requested("exclusive_prefix", algorithm, given, items, bsp.p, kind, op)
+    call = Call(bsp, "exclusive_prefix", value=kind, op=name, degree=given, algorithm=algorithm)
     checked_out("exclusive_prefix", out)
     own = taken(value, "exclusive_prefix")
     if is_array(value):
@@ -233,9 +312,14 @@ def exclusive_prefix(
     first = None
     if bsp.pid == 0:
         first = _first(None if initial is not None else _identity(op, value), value, initial, out)
-    by = given or choose(bsp.machine, words)
-    call.takes(len(plan(bsp.p, by)))
-    before = yield from run(call, own, op, by, words)
+    how, by = choose_way(bsp.machine, _size(value, items), items, requested, given)
+    if how == "blocks":
+        call.takes(len(exclusive_blocks.plan(bsp.p, items)))
+        before = yield from exclusive_blocks.run(call, own.reshape(-1), op, own.itemsize / 8)
+        before = before if before is None else before.reshape(own.shape)
+    else:
+        call.takes(len(plan(bsp.p, by)))
+        before = yield from run(call, own, op, by, words)
     if bsp.pid == 0:
         before = first
     elif is_array(value) and isinstance(before, np.generic):
@@ -244,7 +328,7 @@ def exclusive_prefix(
 
 
 def run(call: Call, value: Any, op: Operator, degree: int, words: float) -> Supersteps[Any]:
-    """Run it with values of so many words; None on processor 0."""
+    """Climb the trees with values of so many words; None on processor 0."""
     return (yield from climbed_before(call, plan(call.bsp.p, degree), value, op, words))
 
 

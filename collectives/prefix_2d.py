@@ -243,7 +243,7 @@ def _case_1(call: Call, scheme: Plan, column: Any, op: Operator, words: float, o
     # (1)ii. A prefix on every row that is here.
     parts = [unpacked(letter.payload) for letter in letters]
     parts.insert(pid, column[first:last])
-    sums = call.own(lambda: (_accumulated if order == "any" else _accumulated_fixed)(parts, op), "op")
+    sums = call.own(lambda: (accumulated if order == "any" else _accumulated_fixed)(parts, op), "op")
     bsp.work((last - first) * row_operations(p, order) * words)
     # (1)iii. The sums go back to their columns.
     for dest, _, _ in scheme[1].sends(pid):
@@ -268,7 +268,7 @@ def _case_2(call: Call, scheme: Plan, column: Any, op: Operator, words: float) -
     parts = [unpacked(letter.payload) for letter in letters]
     if first <= pid < last:
         parts.insert(pid - first, column[row : row + 1])
-    sums = call.own(lambda: _accumulated(parts, op), "op")
+    sums = call.own(lambda: accumulated(parts, op), "op")
     sums[0] = own_result(sums[0])  # which may be what arrived, and ends with the next sync
     bsp.work((len(parts) - 1) * words)
     # (2)iii. A prefix of the last sums over the processors of a row; (2)iv. of those below this one.
@@ -319,7 +319,7 @@ def climbed_before(call: Call, trees: Sequence[Step], total: Any, op: Operator, 
     return before
 
 
-def _accumulated(parts: list[Any], op: Operator) -> list[Any]:
+def accumulated(parts: list[Any], op: Operator) -> list[Any]:
     """The prefix sums of runs, of which the first is the first run itself.
 
     Run by run: `accumulate` would go down the columns of a matrix one by one, in a multiple of the time.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,33 @@ def test_an_exclusive_prefix_is_what_lies_before(p: int, degree: int | None, whi
         assert same(sums, np.array([[pid * (pid - 1) // 2, pid], [2 * pid, 3 * pid]], np.int8))
         assert nothing == (0, 2)
         assert same(power, np.array(2.0**pid))
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("dtype", ["i2", "f8", "c16"])
+def test_an_exclusive_prefix_of_long_arrays_goes_by_blocks_and_costs_what_cost_says(p: int, dtype: str) -> None:
+    m = machine(p, 1)
+    for shape in ((p,), (4 * p - 1,), (3, p)):
+        items = math.prod(shape)
+
+        def main(bsp: pybsp.BSP, shape: tuple[int, ...]) -> Any:
+            value = (np.arange(math.prod(shape)) + 10 * bsp.pid).astype(dtype).reshape(shape)
+            return collectives.exclusive_prefix(bsp, value, np.add, algorithm="blocks")
+
+        expected = collectives.exclusive_prefix.cost(m, items * np.dtype(dtype).itemsize / 8, None, items, "blocks")
+        for pid, found in enumerate(assert_ledger_is(expected, main, shape, p=p, machine=m)):
+            assert same(found, (np.arange(items) * pid + 5 * pid * (pid - 1)).astype(dtype).reshape(shape))
+        planned = collectives.exclusive_prefix.plan(p, algorithm="blocks", items=items)
+        assert planned.cost(m, np.dtype(dtype).itemsize / 8).seconds == pytest.approx(expected.seconds, rel=1e-12)
+
+
+@pytest.mark.parametrize("p", [3, 8, 64])
+def test_long_arrays_take_the_cheapest_exclusive_prefix(p: int) -> None:
+    m = pybsp.BSPMachine(p=p, g=1e-8, l=1e-5, r=1e9)
+    cost = partial(collectives.exclusive_prefix.cost, m)
+    inclusive = collectives.prefix.cost(m, 1 << 20, items=1 << 20)
+    assert cost(1 << 20, items=1 << 20).seconds == cost(1 << 20, None, 1 << 20, "blocks").seconds < inclusive.seconds
+    assert cost(8, items=8).seconds == cost(8).seconds
 
 
 @pytest.mark.parametrize("dtype", ["f4", "c16", "longdouble"])

@@ -55,6 +55,7 @@ AT_ONCE: dict[str, Callable[[pybsp.BSP], tuple[Any, ...]]] = {
     "of arrays": lambda bsp: (exclusive_prefix, np.full((2, 3), bsp.pid + 0.5), np.multiply),
     "of arrays, by a function": lambda bsp: (exclusive_prefix, np.arange(3) - bsp.pid, concatenated),
     "of long arrays": lambda bsp: (exclusive_prefix, np.full(LONG, bsp.pid), np.add),
+    "of arrays, by blocks": lambda bsp: (exclusive_prefix, np.full(99, bsp.pid), np.add, None, None, "blocks"),
     "of objects": lambda bsp: (exclusive_prefix, f"<{bsp.pid}>", operator.add, ""),
     "reduce_scatter of fewer rows than processors": lambda bsp: (reduce_scatter, np.array([bsp.pid / 3]), np.add),
     "of rows": lambda bsp: (reduce_scatter, np.arange(21.0).reshape(7, 3) / (bsp.pid + 1), np.add),

@@ -135,7 +135,7 @@ def test_what_is_no_processor_is_named(name: str, started: bool) -> None:
     function = getattr(collectives, name)
 
     def main(bsp: pybsp.BSP, given: Any) -> None:
-        made = {"grid": lambda: bsp.grid(1, 2), "part": lambda: bsp.split(0)}
+        made: dict[str, Callable[[], Any]] = {"grid": lambda: bsp.grid(1, 2), "part": lambda: bsp.split(0)}
         processor = made[given]() if isinstance(given, str) else given
         (function.start if started else function)(processor, np.ones(3), np.add)
 
@@ -628,7 +628,9 @@ def test_a_root_that_gives_no_array_to_scatter_is_named(spmd: Spmd) -> None:
         assert text in str(error)
 
 
-@pytest.mark.parametrize(("function", "algorithm"), [("prefix", "2d"), ("reduce", "blocks"), ("allreduce", "blocks")])
+@pytest.mark.parametrize(
+    ("function", "algorithm"), [("prefix", "2d"), ("reduce", "blocks"), ("exclusive_prefix", "blocks")]
+)
 def test_an_op_that_takes_values_whole_is_at_fault_where_an_algorithm_cuts_them(function: str, algorithm: str) -> None:
     with pytest.raises(
         pybsp.UsageError, match=f"^{function}: argument op: expected a numpy ufunc, as np.add, with algor"

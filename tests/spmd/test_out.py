@@ -19,6 +19,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "reduce": lambda f, bsp, x, **more: f(bsp, x, np.add, bsp.p - 1, **more),
     "reduce-blocks": lambda f, bsp, x, **more: f(bsp, x, np.add, 0, algorithm="blocks", **more),
     "exclusive_prefix": lambda f, bsp, x, **more: f(bsp, x, np.add, **more),
+    "exclusive_prefix-blocks": lambda f, bsp, x, **more: f(bsp, x, np.add, algorithm="blocks", **more),
     "broadcast": lambda f, bsp, x, **more: f(bsp, x, bsp.p - 1, **more),
     "broadcast-like": lambda f, bsp, x, **more: f(bsp, x, 0, like=x, **more),
     "reduce_scatter": lambda f, bsp, x, **more: f(bsp, x, np.add, **more),
