@@ -20,15 +20,8 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy
 
 if TYPE_CHECKING:
-    from ..transport.router import Direct as Direct
-    from ..transport.router import Router as Router
     from . import networks as networks
     from . import relations as relations
-    from .choice import Routing as Routing
-    from .choice import name_of as name_of
-    from .choice import named as named
-    from .choice import resolved as resolved
-    from .choice import router as router
     from .decomposition import decompose as decompose
     from .forwarding.options import Forwarding as Forwarding
     from .forwarding.options import hypercube_router as hypercube_router
@@ -40,7 +33,6 @@ if TYPE_CHECKING:
     from .multibutterfly.options import MultibutterflyRouting as MultibutterflyRouting
     from .multibutterfly.options import multibutterfly_router as multibutterfly_router
     from .relation import Relation as Relation
-    from .sparse import SparseRouter as SparseRouter
 
 if not TYPE_CHECKING:
     __getattr__, __dir__, __all__ = lazy(
@@ -48,8 +40,6 @@ if not TYPE_CHECKING:
         {
             ".networks": (),
             ".relations": (),
-            "..transport.router": ("Direct", "Router"),
-            ".choice": ("Routing", "name_of", "named", "resolved", "router"),
             ".decomposition": ("decompose",),
             ".forwarding.options": ("Forwarding", "hypercube_router", "two_phase_router"),
             ".logp.on_network": ("NetworkSchedule",),
@@ -57,6 +47,5 @@ if not TYPE_CHECKING:
             ".logp_on_bsp": ("logp_on_bsp",),
             ".multibutterfly.options": ("MultibutterflyRouting", "multibutterfly_router"),
             ".relation": ("Relation",),
-            ".sparse": ("SparseRouter",),
         },
     )

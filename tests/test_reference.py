@@ -33,8 +33,8 @@ from .launching import ended_well, run
 
 PAGES = Path(__file__).parent.parent / "docs" / "reference"
 ON_RANKS = ("pybsp.run", "pybsp.attach", "pybsp.logp.run")  # they need MPI, which is for a process of its own
-# Names without a docstring of their own: a text, a module, a type, and a method that its class's example shows.
-WITHOUT = ("__version__", "layouts", "logp", "Program")
+# Names without a docstring of their own: a text, modules, a type, and the classes of networks by name.
+WITHOUT = ("__version__", "layouts", "logp", "networks", "relations", "Program", "NETWORKS")
 
 
 class Entry(NamedTuple):
@@ -86,17 +86,13 @@ def test_every_public_name_is_in_the_reference() -> None:
     shown = {id(entry.thing) for entry in ENTRIES}
     public = {
         f"{module.__name__}.{name}": getattr(module, name)
-        for module in (pybsp, collectives, ebsp, baselines, layouts, logp)
+        for module in (pybsp, collectives, ebsp, baselines, layouts, logp, routing, networks)
         for name in module.__all__
         if name not in WITHOUT
     }
-    for module in (routing, networks, relations):
-        for name, thing in vars(module).items():
-            router = name.endswith("_router") or name == "logp_on_bsp"
-            network = (inspect.isclass(thing) and issubclass(thing, networks.Network)) or thing is networks.network
-            relation = module is relations and inspect.isfunction(thing) and thing.__module__ == relations.__name__
-            if not name.startswith("_") and (router or network or (relation and name not in ("fit", "generator"))):
-                public[f"{module.__name__}.{name}"] = thing
+    for name, thing in vars(relations).items():
+        if inspect.isfunction(thing) and thing.__module__ == relations.__name__ and not name.startswith("_"):
+            public[f"{relations.__name__}.{name}"] = thing
     assert len(public) > 80
     assert [name for name, thing in public.items() if id(thing) not in shown] == []
 

@@ -41,7 +41,7 @@ from pybsp.benchmarks.calibration.sampling import timer
 from pybsp.benchmarks.studies.frame import Study, bounded, kernel, on_ranks, table, wait_until
 from pybsp.benchmarks.studies.valiant_brebner import LENGTHS, PAPER_D, PAPER_MEASURED, PAPER_R, T_D, B
 from pybsp.errors import BSPError
-from pybsp.routing import named
+from pybsp.routing.choice import named
 from pybsp.transport.launcher import under_launcher
 
 BYTES = LENGTHS

@@ -38,7 +38,6 @@ from pybsp.benchmarks.studies.frame import Study, cells, heads, on_ranks, table
 from pybsp.errors import RoutingError
 from pybsp.routing import (
     Relation,
-    Routing,
     hypercube_router,
     logp_router,
     multibutterfly_router,
@@ -46,6 +45,7 @@ from pybsp.routing import (
     two_phase_router,
 )
 from pybsp.routing import networks as of_packets
+from pybsp.routing.choice import Routing
 from pybsp.routing.logp.options import ALGORITHMS
 
 WORDS = 64  # of a packet

@@ -20,6 +20,12 @@ class Forwarding:
     """What `router=` may be beside a name; made by `two_phase_router` and `hypercube_router`.
 
     Compares by value, and can be pickled.
+
+    Examples:
+        >>> from pybsp.routing import Forwarding, two_phase_router
+        >>> router = two_phase_router(packet=256)
+        >>> isinstance(router, Forwarding), router.name, router == two_phase_router(packet=256, seed=1)
+        (True, 'two-phase', False)
     """
 
     name: str

@@ -47,7 +47,7 @@ class ForwardingRouter(ABC):
     def route(
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
     ) -> Arrival:
-        """See `pybsp.routing.Router`."""
+        """See `Router` in pybsp/transport/router.py."""
 
     def part(self, transport: Transport, members: Sequence[int]) -> ForwardingRouter:
         return type(self)(transport, self._routing)

@@ -21,7 +21,14 @@ BETA_END = 1e100  # costs by larger ones may be beyond all floats
 
 @dataclass(frozen=True)
 class LogPRouting:
-    """What `router=` may be beside a name; made by `logp_router`. Compares by value, and can be pickled."""
+    """What `router=` may be beside a name; made by `logp_router`. Compares by value, and can be pickled.
+
+    Examples:
+        >>> from pybsp.routing import LogPRouting, logp_router
+        >>> router = logp_router("offline")
+        >>> isinstance(router, LogPRouting), router.name, router == logp_router("offline", seed=1)
+        (True, 'logp-offline', False)
+    """
 
     algorithm: str
     machine: LogPMachine | None = None

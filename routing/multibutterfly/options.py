@@ -19,7 +19,14 @@ MOST = 1 << 16  # edges, rows and repetitions: more would fill memory, or take f
 
 @dataclass(frozen=True)
 class MultibutterflyRouting:
-    """What `router=` may be beside a name; made by `multibutterfly_router`. Compares by value, and can be pickled."""
+    """What `router=` may be beside a name; made by `multibutterfly_router`. Compares by value, and can be pickled.
+
+    Examples:
+        >>> from pybsp.routing import MultibutterflyRouting, multibutterfly_router
+        >>> router = multibutterfly_router()
+        >>> isinstance(router, MultibutterflyRouting), router.name, router == multibutterfly_router(seed=1)
+        (True, 'multibutterfly', False)
+    """
 
     d: int = 20
     R: int = Parameters().R

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 import pybsp
 from examples import heat, pagerank
-from pybsp.routing import resolved
+from pybsp.routing.choice import resolved
 from pybsp.transport.sparse import pays_from, rounds
 from tests.conftest import Spmd
 from tests.tiers import some
