@@ -118,7 +118,8 @@ def test_what_cannot_be_is_refused_by_name(program: Any, arguments: dict[str, An
     ("program", "argument"), [(inner_product, "n"), (sieve, "n"), (record_sort, "n"), (kmeans, "n"), (kmeans, "steps")]
 )
 def test_nothing_is_an_input_too(program: Any, argument: str) -> None:
-    pybsp.simulate(program.main, **{argument: 0}, p=3)
+    arguments: dict[str, Any] = {argument: 0}
+    pybsp.simulate(program.main, **arguments, p=3)
 
 
 @pytest.mark.parametrize("p", [1, 2, 5])
