@@ -24,7 +24,7 @@ from pybsp.ground.decoding import decode, fields, figure, of, shown
 from pybsp.machines.bsp import BSPMachine
 from pybsp.machines.ebsp import EBSPMachine
 from pybsp.machines.logp import LogPMachine
-from pybsp.machines.machine_file import FORMAT, VERSION, read_parts, replace_file
+from pybsp.machines.machine_file import FORMAT, VERSION, is_finite, read_parts, replace_file
 
 from .estimates import Estimate
 from .fits.ways import WayFit, with_first, with_late, with_ways
@@ -153,6 +153,8 @@ def to_json(calibration: Calibration) -> dict[str, Any]:
     return content
 
 
+ROUNDED = 1e-6  # of a figure: what to fit it again may change, on another machine or by another numpy
+
 _FORM = fields({"calibration": of(Calibration, {float: figure})})
 
 
@@ -228,11 +230,11 @@ def edited(path: str | os.PathLike[str], calibration: Calibration) -> list[str]:
 
 
 def _changed(name: str, now: Any, before: Any) -> Iterator[str]:
-    """Where parts differ, as far as both have a field."""
+    """Where numbers that both parts have differ; not lists, which other versions of pybsp fit otherwise."""
     if isinstance(now, dict) and isinstance(before, dict):
         for key in sorted(now.keys() & before.keys()):
             yield from _changed(f"{name}.{key}", now[key], before[key])
-    elif now != before:
+    elif is_finite(now) and is_finite(before) and not math.isclose(now, before, rel_tol=ROUNDED):
         yield f"{name} is {shown(now)}, measured {shown(before)}"
 
 

@@ -34,7 +34,7 @@ from ..ground.argument_types import count, some_text
 from ..ground.console import TableConsole
 from ..ground.drawing import Axis, bars, lines
 from ..ground.drawing import table as html_table
-from ..ground.files import require_outputs
+from ..ground.files import require_outputs, working_folder
 from ..ledger.ledger import index_words, overlaps
 from ..ledger.ledger_file import is_ledger, read
 from ..ledger.pictures import note, safe, shown_label
@@ -476,7 +476,7 @@ def _runs(program: Sequence[str], machine: BSPMachine) -> Sequence[simulation.Si
         os.environ[settings.MACHINE] = file
         simulation.set_options(simulation.SimulateOptions(p, measure=True, runs=runs, shown=shown_by(machine.hosts)))
         sys.argv = list(program)
-        sys.path.insert(0, str(Path(program[0]).resolve().parent))
+        sys.path.insert(0, str((working_folder() / program[0]).resolve().parent))
         try:
             with threads.limited(cores, cores):  # a thread for each: a rank has a core of its own
                 runpy.run_path(program[0], run_name="__main__")
