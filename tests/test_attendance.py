@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import time
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from pybsp.ground import settings
 from pybsp.processes import attendance
 from pybsp.processes.attendance import Attendance
 
-from .launching import Program, run
+from .launching import Program, ended_well, python, run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="such sockets are Linux's")
 
@@ -157,3 +158,14 @@ def test_outside_of_pybsp_run_nobody_joins(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setenv(settings.ATTENDANCE, name)
         attendance.join()
     assert attendance._joined == []
+
+
+def test_a_rank_that_ends_without_a_run_says_so_as_long_as_it_is_there() -> None:
+    code = """
+        from pybsp.processes import process
+        own = process._left(process.launched()[1])
+        print(process._taken(own))
+        process.leave()
+        print(process._taken(own))
+    """
+    assert ended_well(run(python("-c", dedent(code)))).split() == ["False", "True"]

@@ -26,7 +26,7 @@ import pybsp
 from pybsp.processes import process, shipping
 from pybsp.processes.mpiexec import launcher
 from pybsp.processes.shipping import LARGE, Line, Rendezvous, Sender, connect, pickled
-from pybsp.runs import job, started
+from pybsp.runs import job, serving, started
 
 from .launching import Program, ended_well, finish, python, run, start
 
@@ -159,6 +159,15 @@ def test_instances_of_a_scripts_classes_can_be_sent_by_whatever_way_they_reach_t
     )
     names = ["Point", "Colour", "Point", "Point", "Program", "Point", "2"]
     assert ended_well(run(python(path))).split() == [name for name in names for _ in range(2)]
+
+
+def test_classes_that_have_come_are_in_their_modules_until_the_block_ends() -> None:
+    here = vars(sys.modules[__name__])
+    classes: dict[tuple[str, str], type] = {(__name__, "HotError"): OddError, (__name__, "Unheard"): OddError}
+    with serving._defined(classes):
+        assert (here["HotError"], here["Unheard"]) == (OddError, OddError)
+    assert here["HotError"].__name__ == "HotError"
+    assert "Unheard" not in here
 
 
 def test_what_comes_back_leaves_classes_as_they_are_here(ranks: pybsp.Ranks) -> None:

@@ -153,6 +153,18 @@ def test_global_indices_outside_of_the_array_and_what_is_none_are_refused(spmd: 
                 assert error.text.startswith(f"array.global_{name}: argument indices: expected "), (at, error)
 
 
+def test_indices_of_more_axes_than_there_are_are_counted(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(Block((7, 9), (1, bsp.p)))
+        bsp.sync()
+        errors = [caught(x.global_get, at) for at in ((slice(None), 1, 2), (..., [0], 1, [2], 3))]
+        bsp.sync()
+        return [error.text for error in errors]
+
+    for texts in spmd(main):
+        assert [f"indices of {named} axes" in text for named, text in zip((3, 4), texts, strict=True)] == [True] * 2
+
+
 def test_what_ints_and_slices_select_goes_without_indices(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         x = bsp.array(Block((200, 300), (bsp.p, 1)))

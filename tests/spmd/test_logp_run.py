@@ -106,6 +106,13 @@ def test_a_processor_says_which_it_is(machine: LogP) -> None:
         assert shown.removesuffix(">").removesuffix(", step 0") == f"<processor {pid} of {machine.p}"
 
 
+def test_arguments_behind_the_program_are_its_own(ranks: Ranks) -> None:
+    def program(proc: logp.Processor, first: int, *, second: int) -> tuple[int, int, int]:
+        return proc.pid, first, second
+
+    assert logp.run(program, 1, second=2) == (ranks.rank, 1, 2)
+
+
 def test_a_token_goes_around(machine: LogP) -> None:
     def program(proc: logp.Processor) -> Any:
         if proc.p == 1:
