@@ -134,9 +134,8 @@ def keep(raw: str, place: Place) -> None:
         return
     beside = Path(raw).with_suffix(".json")
     machine_file.write(calibration, beside)
-    machine = pybsp.BSPMachine.load(
-        beside
-    )  # of whole supersteps: where exchanges share memory their words cost nothing
+    # Of whole supersteps: where exchanges share memory their words cost nothing.
+    machine = pybsp.BSPMachine.load(beside)
     off = (machine.exchange or machine).error_median
     path: Path | str = "the user's cache"
     try:

@@ -113,6 +113,20 @@ def test_arguments_behind_the_program_are_its_own(ranks: Ranks) -> None:
     assert logp.run(program, 1, second=2) == (ranks.rank, 1, 2)
 
 
+def test_a_run_that_has_ended_leaves_nothing_that_a_later_one_would_give_up(ranks: Ranks) -> None:
+    def main(bsp: pybsp.BSP, parts: int) -> Any:
+        for _ in range(parts):
+            with bsp.split(0) as part:
+                part.sync()
+        return bsp._superstep.transport._on.revocation  # type: ignore[attr-defined]
+
+    if (revocation := pybsp.run(main, 0)) is not None:
+        before = len(revocation.members)
+        pybsp.run(main, 1)
+        logp.run(lambda proc: None)
+        assert len(revocation.members) == before
+
+
 def test_a_token_goes_around(machine: LogP) -> None:
     def program(proc: logp.Processor) -> Any:
         if proc.p == 1:
