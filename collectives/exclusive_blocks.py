@@ -14,23 +14,15 @@ from numpy.typing import NDArray
 from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
 from .matrix_rows import cuts_of
-from .plan import Plan, Step, joined
-from .prefix_2d import accumulated
-from .primitive import Call, Operator, own_result, sources
+from .plan import Plan, joined
+from .prefix_2d import case_1, steps_of_case_1
+from .primitive import Call, Operator
 
 
 @lru_cache(maxsize=32)
 def plan(p: int, n: int) -> Plan:
     """Who sends which of n items, at least p, to whom."""
-    if p == 1:
-        return joined(p, ())
-    cuts = cuts_of(n, p)
-    mine, owner = np.repeat(np.arange(p), p), np.tile(np.arange(p), p)
-    first, last = cuts[owner], cuts[owner + 1]
-    up, down = mine < p - 1, mine > 0
-    work = int(np.diff(cuts).max()) * (p - 2)
-    summed = Step.of(mine[up], owner[up], first[up], last[up])
-    return joined(p, (summed, Step.of(owner[down], mine[down], first[down], last[down], work=work)))
+    return joined(p, () if p == 1 else steps_of_case_1(p, n, further=1))
 
 
 @lru_cache(maxsize=1024)
@@ -57,29 +49,5 @@ def cost(machine: Machine, n: int, words: float) -> Cost:
 
 def run(call: Call, value: NDArray[Any], op: Operator, words: float) -> Supersteps[NDArray[Any] | None]:
     """Run it with an array of one axis, whose items have so many words; None on processor 0."""
-    bsp = call.bsp
-    p, pid = bsp.p, bsp.pid
-    if p == 1:
-        return None
-    routed, back = plan(p, value.size)
-    first, last = (int(cut) for cut in cuts_of(value.size, p)[pid : pid + 2])
-    # 1. Block q goes to processor q.
-    for dest, begin, end in routed.sends(pid):
-        call.send(dest, value[begin:end])
-    letters = yield from call.sync(sources(routed.receives(pid)))
-    # 2. It makes the prefix sums of what came, and of its own.
-    parts = [letter.payload for letter in letters]
-    if pid < p - 1:
-        parts.insert(pid, value[first:last])
-    sums = call.own(lambda: accumulated(parts, op), "op")
-    bsp.work((last - first) * (p - 2) * words)
-    # 3. The sum up to a processor goes to the next one.
-    for dest, _, _ in back.sends(pid):
-        call.send(dest, sums[dest - 1])
-    own = own_result(sums[pid - 1]) if pid else None  # the first is what arrived, and ends with the next sync
-    letters = yield from call.sync(sources(back.receives(pid)))
-    if pid == 0:
-        return None
-    pieces = [letter.payload for letter in letters]
-    pieces.insert(pid, own)
-    return np.concatenate(pieces)
+    p = call.bsp.p
+    return None if p == 1 else (yield from case_1(call, plan(p, value.size), value, op, words, further=1))

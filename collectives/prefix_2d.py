@@ -55,11 +55,7 @@ def plan(p: int, k: int, degree: int = 2, order: Order = "any") -> Plan:
         # Nothing to sum, but each hears from the one below that it has nothing either.
         return joined(p, (Step.of(here, (here + 1) % p, 0, 0),))
     if k >= p:
-        cuts = cuts_of(k, p)
-        first, last = np.tile(cuts[:-1], p), np.tile(cuts[1:], p)
-        column, owner = np.repeat(here, p), np.tile(here, p)
-        work = int(np.diff(cuts).max()) * row_operations(p, order)
-        return joined(p, (Step.of(column, owner, first, last), Step.of(owner, column, first, last, work=work)))
+        return joined(p, steps_of_case_1(p, k, order))
     if order == "fixed":
         return prefix_fixed.plan(p, degree, k)
     starts, sizes = rows_of(p, k)
@@ -74,6 +70,15 @@ def plan(p: int, k: int, degree: int = 2, order: Order = "any") -> Plan:
     ]
     steps.append(Step.of(owner, column, row, row + 1, work=added))
     return joined(p, steps)
+
+
+def steps_of_case_1(p: int, k: int, order: Order = "any", further: int = 0) -> tuple[Step, Step]:
+    """The supersteps of `case_1`: columns, of which sums are wanted, to the owners of rows; sums to their columns."""
+    cuts = cuts_of(k, p)
+    column, owner = np.repeat(np.arange(p - further), p), np.tile(np.arange(p), p - further)
+    first, last = cuts[owner], cuts[owner + 1]
+    work = int(np.diff(cuts).max()) * row_operations(p - further, order)
+    return Step.of(column, owner, first, last), Step.of(owner, column + further, first, last, work=work)
 
 
 @lru_cache(maxsize=1024)
@@ -228,11 +233,14 @@ def run(call: Call, column: Any, op: Operator, degree: int, words: float, order:
         yield from call.sync(sources(scheme[0].receives(bsp.pid)))
         return column.copy()
     if k >= bsp.p:
-        return (yield from _case_1(call, scheme, column, op, words, order))
+        return (yield from case_1(call, scheme, column, op, words, order))
     return (yield from _case_2(call, scheme, column, op, words))
 
 
-def _case_1(call: Call, scheme: Plan, column: Any, op: Operator, words: float, order: Order) -> Supersteps[Any]:
+def case_1(
+    call: Call, scheme: Plan, column: Any, op: Operator, words: float, order: Order = "any", further: int = 0
+) -> Supersteps[Any]:
+    """At least p items: whose prefix sums go so many columns further (exclusive_blocks.py); None where none comes."""
     bsp = call.bsp
     p, pid, k = bsp.p, bsp.pid, len(column)
     first, last = (int(cut) for cut in cuts_of(k, p)[pid : pid + 2])
@@ -242,16 +250,20 @@ def _case_1(call: Call, scheme: Plan, column: Any, op: Operator, words: float, o
     letters = yield from call.sync(sources(scheme[0].receives(pid)))
     # (1)ii. A prefix on every row that is here.
     parts = [unpacked(letter.payload) for letter in letters]
-    parts.insert(pid, column[first:last])
+    if pid + further < p:
+        parts.insert(pid, column[first:last])
     sums = call.own(lambda: (accumulated if order == "any" else _accumulated_fixed)(parts, op), "op")
-    bsp.work((last - first) * row_operations(p, order) * words)
+    bsp.work((last - first) * row_operations(p - further, order) * words)
     # (1)iii. The sums go back to their columns.
     for dest, _, _ in scheme[1].sends(pid):
-        call.send(dest, packed(sums[dest], call.name))
-    due = scheme[1].receives(pid)
-    letters = yield from call.sync(sources(due))
+        call.send(dest, packed(sums[dest - further], call.name))
+    if 0 < further == pid:
+        sums[0] = own_result(sums[0])  # which arrived, and ends with the next sync
+    letters = yield from call.sync(sources(scheme[1].receives(pid)))
+    if pid < further:
+        return None
     pieces = [unpacked(letter.payload) for letter in letters]
-    pieces.insert(pid, sums[pid])  # the rows of processor q are in front of those of q + 1
+    pieces.insert(pid, sums[pid - further])  # the rows of processor q are in front of those of q + 1
     return _joined(pieces)
 
 
