@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import UsageError
 from ..machines.cost import Machine
-from .primitive import elementwise
+from .primitive import elementwise, is_array
 
 
 def named(name: str, algorithm: Any, known: Sequence[str]) -> str | None:
@@ -40,6 +40,42 @@ def only_trees(name: str, algorithm: str | None, degree: int | None) -> str | No
             f'{name}: argument degree: expected None with algorithm="{algorithm}", which has no trees, got {degree}'
         )
     return "trees"
+
+
+def items_of(value: Any, op: Any) -> int:
+    """Items of a value that op takes one by one; 0: it takes it whole."""
+    return value.size if is_array(value) and elementwise(op) else 0
+
+
+def trees_or_blocks(
+    name: str,
+    algorithm: Any,
+    known: Sequence[str],
+    degree: int | None,
+    items: int,
+    p: int,
+    value: str,
+    op: Any = np.add,
+) -> str | None:
+    """Which of these algorithms is asked for, of which only "trees" takes a degree, and "blocks" cuts values.
+
+    Args:
+        name: of the function, for the error.
+        algorithm: the argument.
+        known: the names that there are.
+        degree: of the trees; alone it asks for these.
+        items: of the value; 0: it is no array under a ufunc.
+        p: processors.
+        value: what it is, in a word.
+        op: by which values are combined.
+
+    Raises:
+        UsageError: there is none of that name, it has no trees, or it cannot cut the value.
+    """
+    requested = only_trees(name, named(name, algorithm, known), degree)
+    if requested == "blocks":
+        divisible(name, requested, items, p, value, op)
+    return requested
 
 
 def divisible(name: str, algorithm: str, items: int, least: int, value: str, op: Any = np.add) -> None:

@@ -11,7 +11,7 @@ from ..bsp import BSP
 from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
 from . import by_blocks, fixed_order, groups, tree
-from .algorithms import divisible, joining, named, only_trees
+from .algorithms import items_of, joining, named, trees_or_blocks
 from .counted.blocks import counted as counted_blocks
 from .counted.groups import counted as counted_groups
 from .plan import Plan
@@ -27,11 +27,9 @@ from .primitive import (
     climbed,
     descriptor,
     detached,
-    elementwise,
     fan_out,
     in_turn,
     integer,
-    is_array,
     item_words,
     placed,
     primitive,
@@ -138,9 +136,7 @@ def cost(
     whole = math.ceil(item_words(name, "words", words))
     given = fan_out(name, degree)
     items = integer(name, "items", items, 0)
-    requested = only_trees(name, named(name, algorithm, ALGORITHMS), given)
-    if requested == "blocks":
-        divisible(name, requested, items, machine.p, "a value")
+    requested = trees_or_blocks(name, algorithm, ALGORITHMS, given, items, machine.p, "a value")
     how, chosen = ("trees", given) if given else choose(machine, words, items, order, requested)
     return _blocks(machine, words, items) if how == "blocks" else _trees(machine, whole, chosen, order)
 
@@ -149,7 +145,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     name = check_operator("allreduce", op)
     order = checked_order("allreduce", order)
     kind, words = descriptor(value)
-    items = value.size if is_array(value) and elementwise(op) else 0
+    items = items_of(value, op)
     size = value.nbytes / 8 if items else words
     how, degree = (
         ("trees", fan_out("allreduce", given)) if given is not None else choose(bsp.machine, size, items, order)
@@ -225,11 +221,9 @@ def allreduce(
     given = fan_out("allreduce", degree)
     name = check_operator("allreduce", op)
     order = checked_order("allreduce", order)
-    requested = only_trees("allreduce", named("allreduce", algorithm, ALGORITHMS), given)
     kind, words = descriptor(value)
-    items = value.size if is_array(value) and elementwise(op) else 0
-    if requested == "blocks":
-        divisible("allreduce", requested, items, bsp.p, kind, op)
+    items = items_of(value, op)
+    requested = trees_or_blocks("allreduce", algorithm, ALGORITHMS, given, items, bsp.p, kind, op)
     call = Call(bsp, "allreduce", order, value=kind, op=name, degree=given, algorithm=algorithm)
     checked_out("allreduce", out)
     own = taken(value, "allreduce")

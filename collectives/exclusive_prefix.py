@@ -16,7 +16,7 @@ from ..ground.short_records import INT_END, NUMBERS
 from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
 from . import exclusive_blocks, prefix_trees, tree
-from .algorithms import divisible, joining, named, only_trees
+from .algorithms import items_of, joining, named, trees_or_blocks
 from .blocks import Ints
 from .counted.prefix_trees import counted as counted_trees
 from .one_superstep import Exchange, new_exchange
@@ -133,25 +133,11 @@ def cost(
     name = "exclusive_prefix.cost"
     words, given = item_words(name, "words", words), fan_out(name, degree)
     items = integer(name, "items", items, 0)
-    requested = _requested(name, algorithm, given, items, machine.p, "a value")
+    requested = trees_or_blocks(name, algorithm, ALGORITHMS, given, items, machine.p, "a value")
     how, by = choose_way(machine, words, items, requested, given)
     if how == "blocks":
         return exclusive_blocks.cost(machine, items, words / max(items, 1))
     return _trees(machine, math.ceil(words), by)
-
-
-def _requested(
-    name: str, algorithm: str | None, degree: int | None, items: int, p: int, value: str, op: Any = np.add
-) -> str | None:
-    """Which algorithm is asked for; a degree alone asks for trees.
-
-    Raises:
-        UsageError: there is none of that name, it has no trees, or it cannot cut the value.
-    """
-    requested = only_trees(name, named(name, algorithm, ALGORITHMS), degree)
-    if requested == "blocks":
-        divisible(name, requested, items, p, value, op)
-    return requested
 
 
 ABSENT: Any = object()  # nothing was prepared; None stands for what takes more supersteps
@@ -170,22 +156,13 @@ def _prepare(bsp: BSP, value: Any, op: Operator, degree: int | None) -> Prepared
     given = fan_out("exclusive_prefix", degree)
     name = check_operator("exclusive_prefix", op)
     kind, words = descriptor(value)
-    items = _items(value, op)
-    how, by = choose_way(bsp.machine, _size(value, items), items, None if given is None else "trees", given)
+    items = items_of(value, op)
+    size = value.nbytes / 8 if items else words
+    how, by = choose_way(bsp.machine, size, items, None if given is None else "trees", given)
     if how != "trees" or len(scheme := plan(bsp.p, by)) != 1:
         return None
     agreed = {"value": kind, "op": name, "degree": given, "algorithm": None}
     return PreparedPrefix(new_exchange(bsp, "exclusive_prefix", agreed, scheme), words, _identity(op, value))
-
-
-def _items(value: Any, op: Operator) -> int:
-    """Items of a value that op takes one by one; 0: it takes it whole."""
-    return value.size if is_array(value) and elementwise(op) else 0
-
-
-def _size(value: Any, items: int) -> float:
-    """Words of a value, as `choose_way` has them."""
-    return value.nbytes / 8 if items else descriptor(value).words
 
 
 def _small(
@@ -301,8 +278,8 @@ def exclusive_prefix(
     given = fan_out("exclusive_prefix", degree)
     name = check_operator("exclusive_prefix", op)
     kind, words = descriptor(value)
-    items = _items(value, op)
-    requested = _requested("exclusive_prefix", algorithm, given, items, bsp.p, kind, op)
+    items = items_of(value, op)
+    requested = trees_or_blocks("exclusive_prefix", algorithm, ALGORITHMS, given, items, bsp.p, kind, op)
     call = Call(bsp, "exclusive_prefix", value=kind, op=name, degree=given, algorithm=algorithm)
     checked_out("exclusive_prefix", out)
     own = taken(value, "exclusive_prefix")
@@ -312,7 +289,8 @@ def exclusive_prefix(
     first = None
     if bsp.pid == 0:
         first = _first(None if initial is not None else _identity(op, value), value, initial, out)
-    how, by = choose_way(bsp.machine, _size(value, items), items, requested, given)
+    size = value.nbytes / 8 if items else words
+    how, by = choose_way(bsp.machine, size, items, requested, given)
     if how == "blocks":
         call.takes(len(exclusive_blocks.plan(bsp.p, items)))
         before = yield from exclusive_blocks.run(call, own.reshape(-1), op, own.itemsize / 8)

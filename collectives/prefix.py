@@ -12,7 +12,7 @@ from ..bsp import BSP
 from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
 from . import prefix_fixed, prefix_trees, tree
-from .algorithms import divisible, joining, named
+from .algorithms import divisible, items_of, joining, named
 from .counted.prefix_trees import counted as counted_trees
 from .counted.prefix_trees import last_work
 from .plan import Plan
@@ -31,11 +31,9 @@ from .primitive import (
     climbed,
     descriptor,
     detached,
-    elementwise,
     fan_out,
     in_turn,
     integer,
-    is_array,
     item_words,
     placed,
     primitive,
@@ -161,7 +159,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     if checked_order("prefix", order) == "fixed":
         return None
     kind, words = descriptor(value)
-    items = value.size if is_array(value) and elementwise(op) else 0
+    items = items_of(value, op)
     how, degree = (
         ("trees", fan_out("prefix", given))
         if given is not None
@@ -234,7 +232,7 @@ def prefix(
     name = check_operator("prefix", op)
     order = checked_order("prefix", order)
     kind, words = descriptor(value)
-    items = value.size if is_array(value) and elementwise(op) else 0
+    items = items_of(value, op)
     requested = _requested("prefix", algorithm, given, items, kind, op)
     call = Call(bsp, "prefix", order, value=kind, op=name, degree=given, algorithm=algorithm)
     checked_out("prefix", out)

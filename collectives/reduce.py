@@ -14,7 +14,7 @@ from ..ground.short_records import NUMBERS
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Ride, Supersteps
 from . import by_blocks, fixed_order, tree
-from .algorithms import divisible, joining, named, only_trees
+from .algorithms import items_of, joining, named, trees_or_blocks
 from .counted.blocks import counted as counted_blocks
 from .plan import Plan, Step, joined
 from .primitive import (
@@ -30,11 +30,9 @@ from .primitive import (
     climbed,
     descriptor,
     detached,
-    elementwise,
     fan_out,
     in_turn,
     integer,
-    is_array,
     item_words,
     of_python,
     placed,
@@ -152,9 +150,7 @@ def cost(
     root = processor(name, "root", root, machine.p)
     given = fan_out(name, degree)
     items = integer(name, "items", items, 0)
-    requested = only_trees(name, named(name, algorithm, ALGORITHMS), given)
-    if requested == "blocks":
-        divisible(name, requested, items, machine.p, "a value")
+    requested = trees_or_blocks(name, algorithm, ALGORITHMS, given, items, machine.p, "a value")
     how, chosen = ("trees", given) if given else choose(machine, words, items, order, root, requested)
     if how == "blocks":
         return _blocks(machine, words, items, root)
@@ -165,7 +161,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     name = check_operator("reduce", op)
     order = checked_order("reduce", order)
     kind, words = descriptor(value)
-    items = value.size if is_array(value) and elementwise(op) else 0
+    items = items_of(value, op)
     size = value.nbytes / 8 if items else words
     how, degree = (
         ("trees", fan_out("reduce", given)) if given is not None else choose(bsp.machine, size, items, order, root)
@@ -302,11 +298,9 @@ def reduce(
     given = fan_out("reduce", degree)
     name = check_operator("reduce", op)
     order = checked_order("reduce", order)
-    requested = only_trees("reduce", named("reduce", algorithm, ALGORITHMS), given)
     kind, words = descriptor(value)
-    items = value.size if is_array(value) and elementwise(op) else 0
-    if requested == "blocks":
-        divisible("reduce", requested, items, bsp.p, kind, op)
+    items = items_of(value, op)
+    requested = trees_or_blocks("reduce", algorithm, ALGORITHMS, given, items, bsp.p, kind, op)
     call = Call(bsp, "reduce", order, value=kind, op=name, root=root, degree=given, algorithm=algorithm)
     if bsp.pid == root:
         checked_out("reduce", out)
