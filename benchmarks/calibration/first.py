@@ -49,17 +49,13 @@ class Quality(NamedTuple):
 
         machine = pybsp.BSPMachine.load(path)
         about = machine_file.read(path).about if machine_file.is_calibrated(path) else {}
-        busy = any(_busy(load or 0.0, min(about.get("cores", [1]))) for load in about.get("load", []))
+        busy = any(process.is_busy(load or 0.0, min(about.get("cores", [1]))) for load in about.get("load", []))
         return cls(busy, (machine.exchange or machine).error_median or 0.0)
 
     @property
     def doubtful(self) -> bool:
         """Whether measuring again may give better figures."""
         return self.busy or self.off > DOUBTFUL
-
-
-def _busy(load: float, cores: int) -> bool:
-    return load > cores / 2
 
 
 def ready(command: Sequence[str], folder: str) -> tuple[int, str | None]:
@@ -111,7 +107,7 @@ def _reason(machine: pybsp.BSPMachine, place: Place) -> str:
         before = Quality.of(path)
     except UsageError as damaged:
         return str(damaged)
-    if not before.doubtful or _busy(process.load(), place.cores[0]):
+    if not before.doubtful or process.is_busy(process.load(), place.cores[0]):
         return ""
     why = "was measured on a busy machine" if before.busy else f"is {before.off:.0%} off held-out supersteps"
     return f"{path} {why}, and this one is quiet"

@@ -223,7 +223,7 @@ def edited(path: str | os.PathLike[str], calibration: Calibration) -> list[str]:
     content, measured = read_parts(Path(path)), json.loads(json.dumps(to_json(calibration)))
     found: list[str] = []
     for kind in BSPMachine, EBSPMachine, LogPMachine:
-        if kind.is_in(path):
+        if kind._PART in content:
             kind.load(path)
             found += _changed(kind._PART, content[kind._PART], measured.get(kind._PART, {}))
     return found

@@ -21,7 +21,6 @@ import datetime
 import os
 import platform
 import socket
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +38,9 @@ from pybsp.ground.decoding import (
     whole,
 )
 from pybsp.ground.versions import versions
+from pybsp.machines.placement import nodes_of
+from pybsp.processes.process import affinity, load
+from pybsp.transport.placement import cores_together
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -77,12 +79,6 @@ def about(value: Any) -> dict[str, Any]:
     return found
 
 
-def node_numbers(keys: Sequence[object]) -> list[int]:
-    """Equal keys as equal numbers, in the order in which they first appear."""
-    numbers: dict[object, int] = {}
-    return [numbers.setdefault(key, len(numbers)) for key in keys]
-
-
 def of_job(comm: MPI.Intracomm) -> dict[str, Any]:
     """What is known of the ranks of a communicator: the same on all of them. Collective."""
     from mpi4py import MPI
@@ -93,17 +89,14 @@ def of_job(comm: MPI.Intracomm) -> dict[str, Any]:
     finally:
         together.Free()
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    found = comm.allgather((socket.gethostname(), first, cores, os.cpu_count() or 1, _load(), processor()))
-    nodes = node_numbers([(host, shared) for host, shared, *_ in found])
-    shared = [(node, one[3], one[2]) for node, one in zip(nodes, found, strict=True)]
+    found = comm.allgather((socket.gethostname(), first, cores, affinity(), load(), processor()))
+    nodes = nodes_of([(host, shared) for host, shared, *_ in found])
     leaders = [nodes.index(node) for node in range(max(nodes) + 1)]
     return {
         "p": comm.size,
         "hosts": [one[0] for one in found],
         "nodes": nodes,
-        "cores": [
-            len({core for on, *_, one in shared if on == node for core in one}) or alone for node, alone, _ in shared
-        ],
+        "cores": cores_together(nodes, [one[3] for one in found]),
         "affinity": [one[2] for one in found],
         "load": [found[leader][4] for leader in leaders],
         "cpu": [found[leader][5] for leader in leaders],
@@ -131,13 +124,6 @@ def of_virtual(p: int) -> dict[str, Any]:
 
 def _now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-
-
-def _load() -> float:
-    try:
-        return os.getloadavg()[0]
-    except OSError:
-        return 0.0
 
 
 def processor() -> str:

@@ -241,7 +241,7 @@ def _predict(options: argparse.Namespace) -> int:
             "processors; `pybsp calibrate -n 2 -o machine.json` writes one"
         )
     remarks = list(_left_out(machine, path, factors, of_ledger))
-    if not of_ledger and process.load() > process.allowed_cores() / 2:
+    if not of_ledger and process.is_busy(process.load(), process.allowed_cores()):
         remarks.append(
             f"The load average before was {process.load():.3g}, on {process.allowed_cores()} cores: what else ran is "
             "in the computing of the processors whose turn it was, and in the imbalance. Predict on an idle machine."

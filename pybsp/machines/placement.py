@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from ..ground.decoding import each, fields, text, whole
 
 PLACEMENT = fields({"placement": fields({}, {"hosts": each(text), "nodes": each(whole())})})
 
 
-def nodes_of(hosts: Sequence[str]) -> list[int]:
-    """The host of each processor as a number, in the order in which they first appear."""
-    numbers: dict[str, int] = {}
+def nodes_of(hosts: Sequence[Hashable]) -> list[int]:
+    """The host, or the node, of each processor as a number, in the order in which they first appear."""
+    numbers: dict[Hashable, int] = {}
     return [numbers.setdefault(host, len(numbers)) for host in hosts]
 
 

@@ -248,6 +248,11 @@ def load() -> float:
         return 0.0
 
 
+def is_busy(load: float, cores: int) -> bool:
+    """Whether at such a load average others used these cores too much for what is measured on them."""
+    return load > cores / 2
+
+
 def _write_lines() -> None:
     """Outputs that are unbuffered write lines: each piece of a print at once (PYTHONUNBUFFERED), ranks' would mix."""
     for stream, own in ((sys.stdout, sys.__stdout__), (sys.stderr, sys.__stderr__)):

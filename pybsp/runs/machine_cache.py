@@ -19,6 +19,7 @@ from ..compiled import core
 from ..errors import UsageError
 from ..ground import settings
 from ..machines.bsp import BSPMachine
+from ..machines.placement import nodes_of
 
 DOUBTFUL = 0.25  # error of held-out supersteps, median, above which a machine file is to be measured again
 
@@ -45,10 +46,9 @@ class Place(NamedTuple):
         Raises:
             OSError, RuntimeError: the user has no place for a cache.
         """
-        first: dict[int, int] = {}
         about = {
             "hosts": list(self.hosts),
-            "nodes": [first.setdefault(node, len(first)) for node in self.nodes],
+            "nodes": nodes_of(self.nodes),
             "library": self.library,
             "router": self.router,
             "cores": list(self.cores),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UsageError
@@ -41,7 +41,7 @@ def pays(sizes: Sequence[int]) -> bool:
     return sum(sizes) - len(sizes) - (max(sizes) - 1) >= SAVED
 
 
-def cores_together(hosts: Sequence[str], affinities: Sequence[int]) -> list[int]:
+def cores_together(hosts: Sequence[Hashable], affinities: Sequence[int]) -> list[int]:
     """How many cores the ranks of each rank's host may run on, of the affinity of each (`process.affinity`)."""
     of_host = dict.fromkeys(hosts, 0)
     for host, affinity in zip(hosts, affinities, strict=True):
