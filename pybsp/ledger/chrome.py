@@ -121,17 +121,8 @@ def _superstep(
     label = trace.labels[span]
 
     def piece(name: str, category: str, begin: int, length: int, **more: Any) -> dict[str, Any]:
-        ts, dur = begin / 1e3, length / 1e3
-        return {
-            "ph": "X",
-            "name": name[:LONGEST],
-            "cat": category,
-            "pid": run,
-            "tid": pid,
-            "ts": ts,
-            "dur": dur,
-            **more,
-        }
+        name, ts, dur = name[:LONGEST], begin / 1e3, length / 1e3
+        return {"ph": "X", "name": name, "cat": category, "pid": run, "tid": pid, "ts": ts, "dur": dur, **more}
 
     yield piece(label or "superstep", "superstep", at, sum(pieces), args=args)
     collective = trace.collectives.get(span)
