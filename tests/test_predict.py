@@ -443,12 +443,37 @@ def test_what_parts_do_after_the_last_superstep_is_reported_and_predicted(
     )
     assert command(["predict", str(ledger), "--machine", machine, "--scale", "l=2"]) == 0
     found = {row[0]: row[2:] for row in rows(capsys.readouterr().out)}
-    assert found["(parts, after the last)"][:3] == ["9.3e+04", "-", "6.3e+04"]
+    assert found["(after the last)"][:3] == ["9.3e+04", "-", "6.3e+04"]  # computing 3e3: it is in the ledger once
     assert found["total"][0] == "1.13e+05"  # and 20 of the split
     assert command(["predict", str(program), "-p", "2", "--machine", machine]) == 0
     (row,) = rows(capsys.readouterr().out)
     assert row[2] == "7e+04"  # computing as it was here: nothing
     assert row[-2:] == ["42.9 %", "57.1 %"]
+
+
+def test_what_is_computed_after_the_last_superstep_is_reported_and_predicted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.sync()
+        bsp.work(300.0 * bsp.pid)
+
+    here = BSPMachine(3, g=1.0, l=10.0, r=10.0)
+    run = pybsp.simulate(main, machine=here).ledger.as_json(["here"] * 3, "direct")
+    ledger, machine = str(tmp_path / "l.json"), str(tmp_path / "machine.json")
+    append_run(ledger, run, first=True)
+    here.save(machine)
+    assert command(["report", ledger]) == 0
+    assert "After the last superstep: computing 60 s (mean 30 s), which no sum contains." in capsys.readouterr().out
+    assert command(["predict", ledger, "--machine", machine, "--scale", "r=2"]) == 0
+    printed = capsys.readouterr().out
+    found = {row[0]: row[2:] for row in rows(printed)}
+    assert found["(after the last)"][:5] == ["30", "-", "60", "2", "2"]
+    assert found["total"][:3] == ["40", "-", "70"]
+    assert "older files" not in printed
+    append_run(ledger, {name: value for name, value in run.items() if name != "after"}, first=True)
+    assert command(["predict", ledger, "--machine", machine]) == 0
+    assert "Left out, too: what was computed after the last superstep" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("parts", [True, False])
@@ -525,6 +550,7 @@ def test_a_formula_of_p_that_is_none_is_an_error(
 
 
 SMALL = """
+import time
 import numpy as np
 import pybsp
 from pybsp import collectives
@@ -567,6 +593,9 @@ def main(bsp):
     with bsp.split(0) as part, part.label("part"):
         collectives.allreduce(part, 1.0, np.add)
     bsp.sync()
+    end = time.perf_counter() + 0.02 * (bsp.pid == 1)
+    while time.perf_counter() < end:
+        pass  # after the last superstep
 pybsp.run(main)
 """
 
@@ -588,7 +617,11 @@ def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_p
     found = []
     for shared in ("", "0"):
         ended_well(run([*line, "--machine", str(machine), str(source)], PYBSP_SHARED=shared))
-        found.append(ways_of(read(ledger)["runs"][-1]["supersteps"]))
+        (of_run,) = read(ledger)["runs"]
+        found.append(ways_of(of_run["supersteps"]))
+        longest, mean = of_run["after"]
+        assert longest >= 0.02
+        assert mean < 0.9 * longest  # the other has waited as the run ends, which is no computing
     on_ranks, by_messages = found
     here = dataclasses.replace(MACHINE, p=2)
     virtual = records_of(source, dataclasses.replace(here, hosts=("a", "a")))

@@ -52,14 +52,15 @@ def test_a_study_of_programs_that_are_named(tmp_path: Path, capsys: pytest.Captu
 def test_each_program_has_a_ledger_of_its_own_in_each_round_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     def run_program(program: Sequence[str], *about: object, PYBSP_LEDGER: str = "", **variables: str) -> None:
         if PYBSP_LEDGER:
-            ledger = pybsp.simulate(lambda bsp: [bsp.sync(), bsp.sync()], p=2).ledger
+            ledger = pybsp.simulate(lambda bsp: [bsp.sync(), bsp.sync(), bsp.work(1e9)], p=2).ledger
             append_run(Path(PYBSP_LEDGER), ledger.as_json(["a", "b"], program[0]), first=False)
 
     monkeypatch.setattr(predictions_on_cluster, "run_program", run_program)
     monkeypatch.setattr(predictions_on_cluster, "predicted", lambda *about: (1.0, 0.5))
     labels, whole = predictions_on_cluster.measure(EmulatedNetwork(2, 1000, 200), ["one", "two"], 3)
     assert [(one.program, one.supersteps) for one in labels] == [("one", 2), ("two", 2)]
-    assert [one.measured for one in whole] == [labels[0].measured] * 2  # of one run each
+    # Of one run each, with what it computes after the last superstep.
+    assert [one.measured for one in whole] == [pytest.approx(labels[0].measured + 1.0)] * 2
 
 
 def test_every_other_run_predicts_the_rest() -> None:

@@ -88,7 +88,7 @@ def measure(network: EmulatedNetwork, programs: Sequence[str], rounds: int) -> t
                 run_program(program.split(), p, network, LIMIT, PYBSP_MACHINE=file, PYBSP_LEDGER=str(path))
                 ledgers.setdefault(program, []).append(path)
                 seconds, computing = predicted(program.split(), p, file)
-                measured = sum(run["supersteps"].total.measured for run in read(path)["runs"])
+                measured = sum(run["supersteps"].total.measured + run["after"][0] for run in read(path)["runs"])
                 of_whole.setdefault(program, []).append((seconds, measured, computing))
         return figures(ledgers), [Whole(name, *map(median, zip(*of, strict=True))) for name, of in of_whole.items()]
 

@@ -252,6 +252,8 @@ def _predict(options: argparse.Namespace) -> int:
         runs = read(options.target)["runs"]
         tables = [_of_ledger(number, run, machine, faster) for number, run in enumerate(runs, 1)]
         remarks = remarks if runs else [NO_RUN]
+        if any("after" not in run for run in runs):
+            remarks.append("Left out, too: what was computed after the last superstep, which older files do not have.")
     else:
         if not options.p:
             raise UsageError("-p: expected the numbers of processors to predict for, as -p 1 2 4 8")
@@ -349,9 +351,8 @@ def _left_out(machine: BSPMachine, path: str, factors: dict[str, float], of_ledg
         yield "There is no error bar: the machine file has none."
     yield (
         "Left out: that the other machine's cores and caches are others than those that computing was measured on "
-        "(--scale r=2: twice as fast), that processors of one host share its memory, contention in its network"
-        + (", what was computed after the last superstep" if of_ledger else "")
-        + " and runs of LogP programs."
+        "(--scale r=2: twice as fast), that processors of one host share its memory, contention in its network and "
+        "runs of LogP programs."
     )
     if not of_ledger:
         yield (
@@ -453,8 +454,7 @@ def _executed(
             "`pybsp predict l.json`"
         )
     parts_after = [run.ledger.parts_after for run in runs if run.ledger.parts_after is not None]
-    in_their_exchanges = sum(parts.exchange for parts in parts_after)
-    longest, mean = (max(sum(run.after[k] for run in runs) - in_their_exchanges, 0.0) for k in (0, 1))
+    longest, mean = (sum(run.ledger.after[k] for run in runs) for k in (0, 1))
     begins = accumulate((len(run.ledger) for run in runs), initial=0)
     indices = {k + n: size for k, run in zip(begins, runs, strict=False) for n, size in run.ledger.index_bytes.items()}
     records = in_order((record for run in runs for record in run.ledger), indices)
@@ -502,11 +502,12 @@ def _of_ledger(number: int, run: dict[str, Any], machine: BSPMachine, faster: fl
     of_labels = {one.label: one.measured for one in run["supersteps"].totals()}
     before = [of_labels[label] for label in labels]
     parts_after = [run["parts_after"]] if "parts_after" in run else []
-    for parts in parts_after:
-        found.append(predicted([], machine, faster, "(parts, after the last)", (parts.seconds,) * 2, [parts]))
-        before.append(parts.measured)
-    computing = sum(parts.seconds for parts in parts_after)
-    found.append(predicted(records, machine, faster, "total", (computing, computing), parts_after))
+    of_parts = sum(parts.seconds for parts in parts_after)  # files of before pybsp 0.4 have no more
+    longest, mean = run.get("after", (of_parts, of_parts))
+    if longest:
+        found.append(predicted([], machine, faster, "(after the last)", (longest, mean), parts_after))
+        before.append(longest + sum(parts.exchange for parts in parts_after))
+    found.append(predicted(records, machine, faster, "total", (longest, mean), parts_after))
     before.append(sum(before))
     head = ["label", "supersteps", "time there [s]", "+- [s]", "time here [s]", "here/there"]
     head += ["imbalance", "computing", "exchange", "latency"]

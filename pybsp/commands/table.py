@@ -27,6 +27,7 @@ LEAST_TELLING = (
 )
 _WIDTH = 240  # of lines where nothing bounds it
 _LABEL = 24  # of a label's in a narrow table
+_LITTLE = 0.01  # of all supersteps: what is computed after them is said if it is more
 
 NO_RUN = "No BSP run is in it."
 
@@ -106,6 +107,9 @@ def notes(run: dict[str, Any]) -> Iterator[str]:
     if run.get("kinds"):
         yield f"work by kind: {'; '.join(_of_kinds(run))}"
     within = f"in {counted(len(run['supersteps'].parts), 'superstep')} of the whole, which contain them"
+    longest, mean = run.get("after", (0.0, 0.0))
+    if longest > _LITTLE * run["supersteps"].total.measured:
+        yield f"After the last superstep: computing {longest:.4g} s (mean {mean:.4g} s), which no sum contains."
     after = "after the last superstep of the whole, which no record and no sum contains"
     for parts, place in (run["supersteps"].total.parts, within), (run.get("parts_after"), after):
         if parts is not None:

@@ -89,6 +89,10 @@ class Account:
         """Seconds of computing in the superstep that goes on, as this process measures them."""
         return clock() - self.log.left
 
+    def after(self) -> float:
+        """Seconds of computing since the last superstep: in no record, where the program has ended."""
+        return self.computed() - self.log.away
+
     def set_computed(self, seconds: float) -> None:
         """So many they are until now."""
         self.begin_at(clock() - seconds)
@@ -220,8 +224,7 @@ class VirtualAccount(Account):
         return super().time() + (self._part_seconds + self._running())
 
     def after(self) -> float:
-        """Seconds of computing in the superstep that goes on, where it ends no more: the program has ended."""
-        return self._part_seconds + self._running()
+        return self._part_seconds + self._running() - self.log.away
 
     def _running(self) -> float:
         return clock() - self.log.left if self._measure else self._charged()

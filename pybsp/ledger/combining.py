@@ -21,17 +21,24 @@ if TYPE_CHECKING:
 ASKING = "asked for bsp.ledger (as all must, also where one prints it)"  # what a processor does here, in words
 
 
-def exchange_ledger(superstep: SuperstepEngine, machine: BSPMachine | EBSPMachine, everybody: bool = True) -> None:
+def exchange_ledger(
+    superstep: SuperstepEngine,
+    machine: BSPMachine | EBSPMachine,
+    everybody: bool = True,
+    after: float | None = None,
+) -> None:
     """Combine what the log has new, in rounds of a bounded size: in each, processors combine a share of the rows.
 
     Args:
         superstep: of this processor.
         machine: by whose rates of work.
         everybody: whether all get what was combined, or processor 0 alone.
+        after: seconds of computing here after the last superstep; None: until now.
     """
     entered = clock()
     log, what = superstep.account.log, ASKING
     first = log.combined
+    after = superstep.account.after() if after is None else after
     log.update_counts()
     # Before the rounds: what is combined takes the place of own rows, and where processor 0 alone gets it, of its own.
     begins, start = log.begins(log.combined, len(log)) if superstep.transport.one_clock else None, first
@@ -41,7 +48,7 @@ def exchange_ledger(superstep: SuperstepEngine, machine: BSPMachine | EBSPMachin
         # Notes have the layout that they have in a sync: see `agreement.look_through`.
         labels = log.fresh_labels(last) if superstep.pid == 0 else []
         rides, kinds = log.fresh_rides(last), log.fresh_kinds(last)
-        note = ((labels, rides, kinds), None, None) if superstep.pid == 0 or rides or kinds else None
+        note = (labels, rides, kinds, after), None, None
         tables = [log.table(*share) for share in round_]
         if begins is not None:
             tables = [
@@ -54,8 +61,9 @@ def exchange_ledger(superstep: SuperstepEngine, machine: BSPMachine | EBSPMachin
         assert notes is not None
         log.names += notes[0][0]
         log.put_rides(_ridden(notes))
-        of_all = [{} if of_one is None else of_one[2] for of_one in notes]
+        of_all = [of_one[2] for of_one in notes]
         log.put_kinds(of_all)
+        log.put_after([of_one[3] for of_one in notes])
         if not round_:
             break
         mine: dict[int, Parcel] = {}
@@ -79,7 +87,7 @@ def exchange_ledger(superstep: SuperstepEngine, machine: BSPMachine | EBSPMachin
 @once
 def _ridden(notes: Sequence[Any]) -> dict[int, dict[str, int]]:
     """What rode, of the notes of all."""
-    return ridden(one for of_one in notes if of_one is not None for one in of_one[1])
+    return ridden(one for of_one in notes for one in of_one[1])
 
 
 def _parcel(table: NDArray[np.float64]) -> Parcel:

@@ -137,6 +137,8 @@ class Ledger(Records):
     parts_after: what they have done after the last of these, which is in no record and no sum; None where nothing.
     kinds: flop by kind of work (`bsp.work(flops, kind="sort")`), of each the maximum over processors, by the number of
         the record; they are among the record's work.
+    after: seconds of computing after the last superstep, until the ledger was asked for or the program ended: of the
+        processor that computes longest there, and on average. They are in no record and no sum, as in no superstep.
 
     Examples:
         >>> def main(bsp):
@@ -167,6 +169,7 @@ class Ledger(Records):
         self.index_bytes = {number: words[INDICES] for number, words in log.riding.items() if INDICES in words}
         self.riding: Mapping[int, Mapping[str, int]] = _named(log.riding)
         self.kinds: Mapping[int, Mapping[str, float]] = {number: dict(flops) for number, flops in log.kinds.items()}
+        self.after = log.after
         self._charges = log.charges  # only ever grows
         self.virtual = virtual
         self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
@@ -248,13 +251,13 @@ class Ledger(Records):
     def to_dict(self) -> dict[str, Any]:
         """The ledger as plain data: p, the machine, each superstep, the sums by label and of all (`Record.to_dict`).
 
-        And what else a ledger file has, where there is any: `checkpoints`, `kinds`, `index_bytes`, `riding`,
-        `parts_after`.
+        And what else a ledger file has: `after`, and where there is any `checkpoints`, `kinds`, `index_bytes`,
+        `riding`, `parts_after`.
 
         Examples:
             >>> found = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.to_dict()
             >>> list(found), found["total"]["supersteps"]
-            (['p', 'machine', 'virtual', 'units', 'supersteps', 'labels', 'total'], 1)
+            (['p', 'machine', 'virtual', 'units', 'supersteps', 'labels', 'total', 'after'], 1)
         """
         rows = Supersteps(self, self.parts)
         return {
@@ -271,6 +274,7 @@ class Ledger(Records):
     def _beside(self) -> dict[str, Any]:
         """What there is beside the records, as plain data, of which nothing is left out but what is empty."""
         found = {
+            "after": list(self.after),
             "checkpoints": [one._asdict() for one in self.checkpoints],
             "kinds": {str(number): dict(flops) for number, flops in self.kinds.items()},
             "index_bytes": {str(number): size for number, size in self.index_bytes.items()},

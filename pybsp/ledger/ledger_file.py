@@ -158,6 +158,7 @@ _FIELDS = fields(
     {
         **{name: _OF_EACH[name] for name in CIRCUMSTANCES},
         "trace": _trace,
+        "after": each(_FIGURE, least=2, most=2),
         "checkpoints": _CHECKPOINTS,
         "parts": table(_parts_of_one),
         "parts_after": _parts_of_one,

@@ -95,6 +95,7 @@ class Log(Chunk):
         charges: of the combined rows with work of some kinds, by their number, seconds by the machine's rates and flop
             of no kind, of each the maximum over processors.
         firsts: numbers of the combined rows that use a way which none before under their label has used.
+        after: seconds of computing after the combined rows: the longest of the processors, and their mean.
     """
 
     ROWS = 1024  # of a chunk
@@ -108,6 +109,7 @@ class Log(Chunk):
         self.combined = 0
         self.names: list[str] = []
         self._counting: list[Counts] = []
+        self.after = (0.0, 0.0)
         self.checkpoints: list[tuple[int, int, float]] = []
         self.riding: dict[int, dict[str, int]] = {}
         # Of this processor, not yet in `riding`: rows from one to before another, in which alike rode. A loop has one.
@@ -227,6 +229,11 @@ class Log(Chunk):
             rows[known - first :, COLUMNS] = self.begins(known, last)
         return rows
 
+    @property
+    def away(self) -> float:
+        """Seconds that the superstep that goes on has been in exchanges of parts."""
+        return self._away.get(len(self), 0.0)
+
     def take_away(self) -> float:
         """Seconds that the superstep that goes on has been in exchanges of parts: they are no longer noted."""
         return self._away.pop(len(self), 0.0)
@@ -292,7 +299,7 @@ class Log(Chunk):
             "checkpoints": list(self.checkpoints),
             "riding": self.riding,
             "rode": self._rides_before(len(self) + 1),
-            "away": self._away.get(len(self), 0.0),
+            "away": self.away,
             "kinds": (self._kinds, self.kinds),
             "charges": self.charges,
         }
@@ -357,6 +364,10 @@ class Log(Chunk):
         fresh = self._rides_before(last)
         self._rode = [(max(first, last), end, words, own) for first, end, words, own in self._rode if end > last]
         return fresh
+
+    def put_after(self, of_all: Sequence[float]) -> None:
+        """Seconds that each processor has computed since the last superstep, whose row is combined."""
+        self.after = max(of_all), sum(of_all) / len(of_all)
 
     def put_kinds(self, of_all: Iterable[Kinds]) -> None:
         """Flop by kind in some rows, of each processor."""

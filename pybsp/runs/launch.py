@@ -336,6 +336,7 @@ class _BSPSession(Session[BSP]):
             self._closing.callback(Progress(self._superstep, how).end)
 
     def end(self, processor: BSP) -> None:
+        after = self._superstep.account.after()  # without waiting for others, who may compute longer
         self.transport.hear()  # whether others have waited for too long already
         superstep, path = self._superstep, settings.text(settings.LEDGER)
         superstep.finish()
@@ -343,7 +344,7 @@ class _BSPSession(Session[BSP]):
             superstep.saver.close()
         recorded = path and self._of_job()
         if recorded or self._keeps or superstep.tracer is not None:
-            exchange_ledger(superstep, processor.machine, everybody=False)
+            exchange_ledger(superstep, processor.machine, everybody=False, after=after)
             parts = exchange_totals(superstep, processor.machine)
             more = {} if superstep.tracer is None else self._traced(superstep.tracer)
             if superstep.pid == 0:

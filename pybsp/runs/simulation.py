@@ -50,10 +50,9 @@ class Simulation:
 
     results: of each processor, by pid.
     ledger: its records; `predicted` and `measured` are virtual.
-    time: virtual seconds, lost ones included; steps, where a network carried the messages, as are the ledger's times.
+    time: virtual seconds, lost ones included, but for what was computed after the last superstep (`Ledger.after`);
+        steps, where a network carried the messages, as are the ledger's times.
     failures: of the machine.
-    after: seconds of computing after the last superstep, of the processor that computes longest there, and on average;
-        they are in no record, and not in `time`.
     expected: virtual seconds that the program was to be expected to take, with the failures that it was told of, and
         the checkpoints that it has made; 0 without.
 
@@ -68,7 +67,6 @@ class Simulation:
     time: float
     failures: int = 0
     expected: float = 0.0
-    after: tuple[float, float] = (0.0, 0.0)
 
     def __repr__(self) -> str:
         """The fields, but for those of which there is nothing to say."""
@@ -336,10 +334,10 @@ def _simulated(
             return None
         if errors:
             raise _first(errors, supersteps)
-        ledger = _ledger(supersteps, machine)
+        ledger = _ledger(supersteps, machine, after)
         if tracers and _options is not None:
             _options.traced(tracers)
-        return Simulation(results, ledger, meeting.clock, after=(max(after), sum(after) / p))
+        return Simulation(results, ledger, meeting.clock)
     finally:
         for superstep in supersteps:
             superstep.dissolve()
@@ -371,8 +369,8 @@ def _first(errors: Mapping[int, BaseException], supersteps: Sequence[SuperstepEn
     return error
 
 
-def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMachine) -> Ledger:
-    """The logs of all processors, combined."""
+def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMachine, after: Sequence[float]) -> Ledger:
+    """The logs of all processors, combined; `after`: what each has computed after the last superstep."""
     logs = [superstep.account.log for superstep in supersteps]
     log = logs[0]
     log.names += log.fresh_labels(len(log))
@@ -383,6 +381,7 @@ def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMac
         log.put_charges([charges(tables, kinds, first, machine)])
         log.put([combine(tables)])
     log.put_rides(ridden(rode for one in logs for rode in one.fresh_rides(len(log))))
+    log.put_after(after)
     stays = [account.stays for account in (one.account for one in supersteps) if account.stays is not None]
     parts = largest(sums((one.all for one in stays), machine, virtual=True))
     for one in stays:

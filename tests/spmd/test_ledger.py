@@ -138,6 +138,47 @@ def test_computing_is_by_the_clock_of_all_in_every_round_of_a_ledger(
         assert (of_one[:, 1] >= of_one[:, 0]).all()
 
 
+@pytest.mark.parametrize("everybody", [True, False])
+def test_what_is_computed_after_the_last_superstep_is_beside_the_records(spmd: Spmd, everybody: bool) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        bsp.sync()
+        _compute(bsp, 5e-3 * (bsp.pid == bsp.p - 1))
+        exchange_ledger(bsp._superstep, bsp.machine, everybody)
+        return bsp._superstep.account.log.after
+
+    after = spmd(main)
+    for longest, mean in after if everybody else after[:1]:
+        assert longest >= 5e-3 * (1 - 1e-9)
+        assert longest / spmd.p * (1 - 1e-9) <= mean <= longest
+        if not spmd.mpi:
+            assert (longest, mean) == pytest.approx((5e-3, 5e-3 / spmd.p))
+
+
+def test_what_is_computed_after_the_last_superstep_is_without_exchanges_of_parts(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        bsp.sync()
+        with bsp.split(0) as part:
+            for _ in range(10):
+                _compute(part, 1e-3 * (part.pid == 0))  # the others wait for it, in an exchange
+                part.sync()
+        return bsp.ledger.after
+
+    for longest, mean in spmd(main):
+        assert longest >= 1e-2 * (1 - 1e-9)
+        assert mean < 0.95 * longest or spmd.p == 1
+        if not spmd.mpi:
+            assert (longest, mean) == pytest.approx((1e-2, 1e-2 / spmd.p))
+
+
+def _compute(bsp: pybsp.BSP, seconds: float) -> None:
+    """For so long: on virtual processors it is charged."""
+    bsp.work(seconds * bsp.machine.r)
+    if not bsp._superstep.account.virtual:
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            pass
+
+
 def test_what_parts_took_is_within_the_superstep_that_they_are_in(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         with bsp.split(0) as part:
