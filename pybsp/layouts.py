@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from .errors import BoundsError, UsageError
 from .ground.convert import span
+from .ground.instead import hinting
 from .ground.public import special
 
 __all__ = ["Block", "BlockCyclic", "Cyclic", "Layout"]
@@ -154,6 +155,7 @@ class _Cut:
 Axis = _Cut | _Dealt
 
 
+@hinting("layout")
 class Layout:
     """Which processor owns which item of an array of `shape`; made as a `Block`, `Cyclic` or `BlockCyclic`.
 

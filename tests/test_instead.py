@@ -162,6 +162,7 @@ VALUES = "queue.values has the items that arrived with the last sync"
             AttributeError,
             "bsp.split(...).sync: there is none; the machine of its block has it: `with bsp.",
         ),
+        ("layout", "indices", AttributeError, "np.arange(n)[layout.part(pid)] are global indices"),
         ("bsp", lambda bsp: bsp.sync("a"), TypeError, "BSP.sync() takes 1 positional argument but 2 were given"),
     ],
 )
@@ -170,7 +171,7 @@ def test_what_there_is_not_is_an_error_that_says_what_to_write(
 ) -> None:
     def main(bsp: pybsp.BSP) -> str:
         things: dict[str, Any] = {"bsp": bsp, "x": bsp.array(3), "queue": bsp.queue(), "row": bsp.grid(1, bsp.p).row}
-        things["split"] = bsp.split(0)
+        things["split"], things["layout"] = bsp.split(0), pybsp.layouts.Block(3, bsp.p)
         bsp.sync()
         things["ticket"], things["inbox"] = things["x"].get(0), bsp.inbox
         things["started"] = collectives.allreduce.start(bsp, bsp.pid, np.add)

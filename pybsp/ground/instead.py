@@ -235,6 +235,15 @@ _HINTS: dict[str, dict[str, str]] = {
         **{name: f"write bsp.{name}, of the whole machine" for name in _OF_MACHINES},
         "sync": "bsp.sync() ends the superstep of all processors; bsp.split makes parts that sync on their own",
     },
+    "layout": {
+        **dict.fromkeys(
+            ["global_indices", "indices", "slice"],
+            "layout.part(pid) is an index of the whole array, and np.arange(n)[layout.part(pid)] are global indices",
+        ),
+        **dict.fromkeys(["n", "size"], "layout.shape is that of the whole array, layout.sizes are items by processor"),
+        **dict.fromkeys(["local_index", "to_local"], "layout.local(indices) is where the owners keep these items"),
+        "local_size": "layout.local_shape(pid) is the shape of a processor's part",
+    },
     "proc": {
         "inbox": "proc.recv() returns the next message",
         "rank": "proc.pid is the number of this processor",
