@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from pybsp.ground.drawing import HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, lines
+from pybsp.ground.drawing import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, bars, lanes, lines
 
 
 def test_a_grid_goes_from_one_axis_to_the_end_of_the_other_and_points_lie_on_it() -> None:
@@ -20,3 +20,27 @@ def test_a_grid_goes_from_one_axis_to_the_end_of_the_other_and_points_lie_on_it(
     assert float(first.split()[0]) == LEFT
     assert [float(one) for one in last.split()] == [WIDTH - RIGHT, TOP]
     assert float(first.split()[1]) < HEIGHT
+
+
+def places(picture: str) -> list[tuple[str, float, float]]:
+    """The texts of a picture that are not turned, and where they stand."""
+    found = re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>', picture)
+    return [(text, float(x), float(y)) for x, y, text in found]
+
+
+def test_a_processor_is_named_in_the_middle_of_its_lane_and_none_that_is_not_there() -> None:
+    picture = lanes([np.ones((3, 4))], ["one"], Axis(0, 0.5, "seconds"), "processor", 3)
+    names = [(text, y) for text, x, y in places(picture) if x < LEFT]
+    assert [text for text, _ in names] == ["0", "1", "2"]
+    tall = (HEIGHT - TOP - BOTTOM) / 3
+    middles = [TOP + tall * (pid + 0.5) for pid in range(3)]
+    assert np.allclose([y - 4 for _, y in names], middles, atol=0.1)  # 4: half of a digit's height
+
+
+def test_bars_of_what_is_counted_are_named_in_their_middle() -> None:
+    each = ("1", "4", "16", "64", "256", "1024")
+    picture = bars(np.ones((1, 6)), ["one"], Axis(0, 6, "p", counts=True, each=each), "part", each)
+    found = {text: x for text, x, y in places(picture) if x > LEFT and text != "p"}
+    assert list(found) == list(each)
+    wide = (WIDTH - LEFT - RIGHT) / 6
+    assert np.allclose(list(found.values()), [LEFT + wide * (n + 0.5) for n in range(6)], atol=0.1)

@@ -560,4 +560,5 @@ def _pictures(found: Sequence[Prediction], weak: bool) -> Iterator[str]:
     layers = np.array([one.parts for one in found]).T
     names = ["computing", "exchange", "latency"]
     hints = [f"p = {one.p}: {one.time:.4g} s" for one in found]
-    yield bars(layers, names, Axis(0, len(found), "predictions, by p"), "part of time", hints)
+    along = Axis(0, len(found), "p", counts=True, each=tuple(str(one.p) for one in found))
+    yield bars(layers, names, along, "part of time", hints)

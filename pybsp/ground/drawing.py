@@ -18,18 +18,23 @@ WIDTH, HEIGHT = 640, 240
 LEFT, RIGHT, TOP, BOTTOM = 66, 26, 10, 36
 COLOURS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b07aa1", "#9c755f", "#bab0ac")
 SHADES = ("#deebf7", "#c6dbef", "#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#08306b")
+_NAMES = 12  # fewer than these have room side by side
 _CELL = 4  # points of a picture that are nearer than this are drawn as one
 
 
 @dataclass(frozen=True)
 class Axis:
-    """From `low` to `high`, logarithmic or not, with a name; of what is counted the ticks are whole numbers."""
+    """From `low` to `high`, logarithmic or not, with a name.
+
+    Of what is counted, number n lies from n to n + 1, and its tick is in the middle; `each` names all, in place of n.
+    """
 
     low: float
     high: float
     name: str
     log: bool = False
     counts: bool = False
+    each: tuple[str, ...] = ()
 
     @classmethod
     def over(cls, values: NDArray[np.float64], name: str, log: bool = False) -> Axis:
@@ -62,8 +67,15 @@ class Axis:
         power = 10.0 ** math.floor(math.log10(span / 2.5))
         step = next((digit * power for digit in (1, 2, 5, 10) if span / (digit * power) <= 2.5), 10 * power)
         if self.counts:
-            step = max(1.0, step)
-        return [n * step for n in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
+            step = 1.0 if len(self.each) in range(1, _NAMES) else max(1.0, step)
+        last = math.ceil(self.high / step) - 1 if self.counts else math.floor(self.high / step)
+        return [n * step for n in range(math.ceil(self.low / step), last + 1)]
+
+    def marks(self, digits: int) -> list[tuple[str, float]]:
+        """The ticks as text, of that many digits, and where they lie on the axis."""
+        ticks = self.ticks()
+        texts = [self.each[int(tick)] if self.each else f"{tick:.{digits}g}" for tick in ticks]
+        return list(zip(texts, self.at(np.array(ticks) + 0.5 * self.counts).tolist(), strict=True))
 
 
 def bars(
@@ -260,13 +272,13 @@ def _picture(
     whole, wide, high = high, width - LEFT - RIGHT, high - TOP - BOTTOM
     ground = whole - BOTTOM
     axes = []
-    for tick, place in zip(up.ticks(), up.at(np.asarray(up.ticks())), strict=True):
+    for tick, place in up.marks(3):
         y = TOP + high * (place if down else 1 - place)
-        axes.append(f'<path d="M{LEFT} {y:.1f}h{wide}" class="grid"/>')
-        axes.append(f'<text x="{LEFT - 4}" y="{y + 4:.1f}" text-anchor="end">{tick:.3g}</text>')
-    for tick, place in zip(along.ticks(), along.at(np.asarray(along.ticks())), strict=True):
+        axes.append("" if up.counts else f'<path d="M{LEFT} {y:.1f}h{wide}" class="grid"/>')
+        axes.append(f'<text x="{LEFT - 4}" y="{y + 4:.1f}" text-anchor="end">{html.escape(tick)}</text>')
+    for tick, place in along.marks(6):
         x = LEFT + wide * place
-        axes.append(f'<text x="{x:.1f}" y="{ground + 14}" text-anchor="middle">{tick:.6g}</text>')
+        axes.append(f'<text x="{x:.1f}" y="{ground + 14}" text-anchor="middle">{html.escape(tick)}</text>')
     upright = f"translate(12 {TOP + high / 2}) rotate(-90)"
     names = (
         f'<text x="{LEFT + wide / 2}" y="{whole - 6}" text-anchor="middle">{html.escape(along.name)}</text>'
