@@ -88,6 +88,15 @@ def test_distance_adds_hops() -> None:
     assert mesh.delay(2, 7, 8) == 3
 
 
+@pytest.mark.parametrize(
+    ("command", "way_out"),
+    [("no-such-command", "on PATH, found none$"), ("program.py", "program in Python goes as: -- python program.py$")],
+)
+def test_a_command_that_is_none_is_refused_before_hosts_are_made(command: str, way_out: str) -> None:
+    with pytest.raises(LauncherError, match=f"command {command}: expected one that can be executed, .*{way_out}"):
+        launch.emulate([command], 2, 1, Link(1e-3))
+
+
 # When frames arrive
 
 

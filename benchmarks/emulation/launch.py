@@ -57,8 +57,9 @@ def emulate(
         late, on average: where that is not small against the latency, this machine is too slow for the link.
 
     Raises:
-        LauncherError: something that it needs is missing; the text says what.
+        LauncherError: the command, or something that it needs, is missing; the text says what.
     """
+    require_command(command[0])
     mpiexec = find_mpiexec()
     with turn(), Hosts(hosts) as running:
         switch = Switch(running.ports, link, changes)
@@ -84,6 +85,20 @@ def emulate(
 def _search() -> str:
     """Where commands are looked for: beside this Python first."""
     return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
+def require_command(name: str) -> None:
+    """Raise LauncherError for a command that the hosts, who have the files of this one, would not find either.
+
+    Args:
+        name: its first word, which may be an option of mpiexec.
+    """
+    if name.startswith("-") or shutil.which(name, path=_search()):
+        return
+    python = f"; a program in Python goes as: -- python {name}" if name.endswith(".py") else ""
+    raise LauncherError(
+        f"command {name}: expected one that can be executed, beside {sys.executable} or on PATH, found none{python}"
+    )
 
 
 def find_mpiexec() -> str:
