@@ -905,6 +905,7 @@ def test_n_may_be_a_number_of_numpy() -> None:
         (lambda: pybsp.simulate(lambda bsp: pybsp.ranks(2), p=1), "a run is going on in this process"),
         (lambda: pybsp.run(lambda bsp: None, p=4), r"takes none of this name: .*pybsp.start_ranks\(main, n=4\)"),
         (lambda: pybsp.run(ring, 3, n=2), r"takes none of this name: .*pybsp.simulate\(main, p=2\)"),
+        (lambda: pybsp.start_ranks(ring, 3, p=2), "argument p=2: .*ring takes none of this name; for ranks write n=2$"),
     ],
     ids=[
         "n",
@@ -918,6 +919,7 @@ def test_n_may_be_a_number_of_numpy() -> None:
         "inside",
         "run p",
         "run n",
+        "start_ranks p",
     ],
 )
 def test_wrong_calls_are_errors_that_say_what_was_meant(call: Callable[[], object], text: str) -> None:
