@@ -139,7 +139,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pybsp {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=CommandParser)
     for name, command in COMMANDS.items():
-        commands.add_parser(name, help=command.text, command=command)
+        sentence = f"{command.text[0].upper()}{command.text[1:]}."
+        commands.add_parser(name, help=command.text, description=sentence, command=command)
     return parser
 
 

@@ -298,6 +298,16 @@ def test_what_is_no_command_is_refused_with_what_may_be_meant(
     assert capsys.readouterr().err.splitlines()[-1].endswith(meant)
 
 
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_help_of_each_command_says_what_it_does(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        cli.main([command, "--help"])
+    usage, sentence, _ = capsys.readouterr().out.split("\n\n", 2)
+    assert usage.startswith(f"usage: pybsp {command} ")
+    assert sentence[0].isupper()
+    assert sentence.endswith(".")
+
+
 @pytest.mark.parametrize("wrong", ["", "-1", "2.0", "\u00b2", "\u0663", "99999999999999999999", "1" * 5000])
 @pytest.mark.parametrize("command", ["run -n", "simulate -p", "predict program.py -p", "replay folder --pid"])
 def test_a_number_of_processors_that_is_none_is_refused_in_a_line(

@@ -197,7 +197,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="the program's, where {p} is the number of processors, {100*p} or {p*100} as often 100",
     )
     parser.add_argument(
-        "-p", nargs="+", action="extend", type=count, metavar="P", help="numbers of processors; of programs"
+        "-p", nargs="+", action="extend", type=count, metavar="P", help="numbers of processors, for a program"
     )
     parser.add_argument(
         "--machine", type=some_text, metavar="FILE", help="a machine file of the other machine (PYBSP_MACHINE)"
