@@ -14,6 +14,7 @@ from pybsp.ground.files import replacing, require_different
 
 from . import compare, export, machine_file, plots, report
 from .command import raw_path
+from .results import Calibration
 from .samples import Raw, read
 
 _EDITED = "This is what was measured; programs go by what was edited: "
@@ -58,7 +59,7 @@ def _show(options: argparse.Namespace) -> int:
     if edited:
         report.put([Text(_EDITED + "; ".join(edited))], report.console())
     if options.plot is not None:
-        raw, why = _raw(options)
+        raw, why = _raw(options, calibration)
         if raw is None:
             print(f"pybsp show: {why}; what is drawn from samples is left out", file=sys.stderr)
         plots.page(calibration, raw, options.plot)
@@ -80,7 +81,7 @@ def _export(options: argparse.Namespace) -> int:
     if edited := machine_file.edited(options.machine, calibration):
         print(f"pybsp export: {_EDITED}{'; '.join(edited)}", file=sys.stderr)
     require_different([("-o", options.output)], _read_files(options))
-    raw, why = _raw(options) if options.format == "extra-p" else (None, "")
+    raw, why = _raw(options, calibration) if options.format == "extra-p" else (None, "")
     written = export.export(calibration, options.format, options.layer, options.where, raw, why)
     for note in written.notes:
         print(f"pybsp export: {note}", file=sys.stderr)
@@ -101,14 +102,19 @@ def _read_files(options: argparse.Namespace) -> list[tuple[str, str | None]]:
     return [("the machine file", options.machine), ("--raw", options.raw), beside]
 
 
-def _raw(options: argparse.Namespace) -> tuple[Raw | None, str]:
-    """The raw samples, or why there are none."""
-    if options.raw is not None:
-        return read(options.raw), ""
-    path = Path(raw_path(options.machine))
-    if not path.exists():
+def _raw(options: argparse.Namespace, calibration: Calibration) -> tuple[Raw | None, str]:
+    """The raw samples of a calibration, or why there are none."""
+    path = raw_path(options.machine) if options.raw is None else options.raw
+    if options.raw is None and not Path(path).exists():
         return None, f"there are no raw samples beside {options.machine} ({path}); name them with --raw"
-    return read(path), ""
+    raw = read(path)
+    begun, own = raw.about.get("date"), calibration.about.get("date")
+    if begun != own:  # a later calibration may have begun to write to the file
+        return None, (
+            f"{path} holds the samples of a calibration that began at {begun}, and {options.machine} is of one that "
+            f"began at {own}; name its own with --raw"
+        )
+    return raw, ""
 
 
 def _piped(action: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:

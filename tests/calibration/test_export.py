@@ -270,6 +270,22 @@ def test_the_command_writes_the_form_alone_and_notes_beside_it(
     assert (tmp_path / "out").read_text() == expected.text
 
 
+@pytest.mark.parametrize("options", [[], ["--raw"]], ids=["beside", "named"])
+def test_samples_of_another_calibration_are_not_this_ones(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where a second calibration of the same name was interrupted."""
+    machine, samples = tmp_path / "machine.json", tmp_path / "machine.csv"
+    machine_file.write(calibration(), machine)
+    writer = Writer(samples, {**raw().about, "date": "2026-05-06T07:08:09+00:00"})
+    writer.write(raw().samples)
+    writer.close()
+    named = [*options, str(samples)] if options else []
+    assert main(["export", str(machine), "--format", "extra-p", *named]) == 2
+    text = f"{samples} holds the samples of a calibration that began at 2026-05-06T07:08:09+00:00, and {machine} is of"
+    assert text in capsys.readouterr().err
+
+
 def test_the_command_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     machine = tmp_path / "machine.json"
     machine_file.write(with_logp(), machine)
