@@ -214,6 +214,9 @@ def test_what_report_takes(trace: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert command(["report", str(trace), str(trace)]) == 2
     assert "expected one trace file, got" in capsys.readouterr().err
     assert command(["report", str(tmp_path / "ledger.json"), "--machine", "m.json"]) == 2
+    assert f"{tmp_path / 'ledger.json'}: cannot be read (No such file or directory)" in capsys.readouterr().err
+    (tmp_path / "ledger.json").write_text("{}")
+    assert command(["report", str(tmp_path / "ledger.json"), "--machine", "m.json"]) == 2
     err = capsys.readouterr().err
     assert "--machine: expected a file of LogP runs" in err
     assert f"{tmp_path / 'ledger.json'} is none" in err

@@ -125,10 +125,16 @@ def have_scipy() -> None:
 def _again(options: argparse.Namespace) -> int:
     from .samples import read
 
-    requested = ("n", "level", "only", "word", "budget", "launches", "seed")
-    unused = [name for name in requested if getattr(options, name) is not None]
-    if unused or options.resume:
-        raise UsageError(f"--from: measures nothing; expected no {', '.join(unused) or 'resume'} beside it")
+    requested = ("only", "word", "budget", "launches", "seed")
+    given = {
+        "-n": options.n is not None,
+        f"--{options.level}": options.level is not None,
+        **{f"--{name}": getattr(options, name) is not None for name in requested},
+        "--resume": options.resume,
+    }
+    unused = [name for name, there in given.items() if there]
+    if unused:
+        raise UsageError(f"--from: measures nothing; expected no {', '.join(unused)} beside it")
     _writable(options)
     return _finish(read(options.samples), options)
 

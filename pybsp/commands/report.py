@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _report(options: argparse.Namespace) -> int:
     traces = [path for path in options.ledger if logp_report.is_trace(path)]
-    if options.machine is not None and not traces:
+    if options.machine is not None and not traces and all(Path(path).exists() for path in options.ledger):
         raise UsageError(
             "--machine: expected a file of LogP runs, which `pybsp run --trace` writes of LogP programs; "
             f"{' and '.join(options.ledger)} {'is none' if len(options.ledger) == 1 else 'are none'}"
