@@ -480,6 +480,22 @@ def test_a_ledger_that_no_run_has_written_is_told(tmp_path: Path, start: list[st
     assert (ended.code, ended.out, ended.err) == ((3, "", "") if "3" in end else (0, "", text))
 
 
+@pytest.mark.parametrize("start", [["run", "-n", "1"], ["simulate", "-p", "2"]], ids=["ranks", "virtual"])
+@pytest.mark.parametrize("run_of", ["pybsp.run", "pybsp.logp.run"])
+def test_a_trace_that_no_run_has_written_is_told(tmp_path: Path, start: list[str], run_of: str) -> None:
+    program, trace = tmp_path / "program.py", tmp_path / "trace.json"
+    command = [sys.executable, "-m", "pybsp", *start, "--trace", str(trace), str(program)]
+    program.write_text(f"import pybsp, sys\n{run_of}(lambda processor: sys.exit(0))\n")
+    ended = run(command)
+    text = f"pybsp {start[0]}: no run has written the trace {trace}; pybsp.run(main), or pybsp.logp.run(main), in "
+    text += f"{program} would, where main does not call sys.exit\n"
+    assert (ended.code, ended.out, ended.err) == (0, "", text)
+    program.write_text(f"import pybsp\n{run_of}(lambda processor: None)\n")
+    ended = run(command)
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+    assert trace.exists()
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize("start", [["run", "-n", "1"], ["simulate", "-p", "2"]], ids=["ranks", "virtual"])
 def test_a_ledger_that_was_written_needs_no_word(tmp_path: Path, start: list[str]) -> None:

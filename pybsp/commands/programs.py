@@ -60,21 +60,21 @@ def environment_of(options: argparse.Namespace, choices: Mapping[str, Choice]) -
     return found | ({settings.CHECKED: "1"} if options.checked else {})
 
 
-def expecting(ledger: str, options: argparse.Namespace, act: Callable[[], int], copies: int = 1) -> int:
-    """Run a program, and say so where it ends well and no run has seen to the ledger, or none was made on its ranks.
+def expecting(ledger: str, trace: str, options: argparse.Namespace, act: Callable[[], int], copies: int = 1) -> int:
+    """Run a program, and say so where it ends well and no run has seen to these files, or none was made on its ranks.
 
     Args:
-        ledger: "": none is asked for.
+        ledger, trace: "": none is asked for.
         options: of the command.
         act: runs it; its exit status.
         copies: ranks that it runs on, where they are to say whether there was a run.
     """
-    if not ledger and copies == 1:
+    if not (ledger or trace) and copies == 1:
         return act()
     try:
         folder = tempfile.TemporaryDirectory(prefix="pybsp-")
     except OSError:
-        if ledger:
+        if ledger or trace:
             raise
         return act()
     with folder as name:
@@ -88,17 +88,24 @@ def expecting(ledger: str, options: argparse.Namespace, act: Callable[[], int], 
             raise
         finally:
             os.environ.pop(settings.RECEIPT, None)
-            if not status and ledger and not receipt.exists():
-                print(
-                    f"pybsp {options.command}: no BSP run has written the ledger {ledger}; pybsp.run(main) in "
-                    f"{options.program} would, where main does not call sys.exit",
-                    file=sys.stderr,
-                )
-            elif not status and Path(f"{receipt}{settings.WITHOUT_RUN}").exists():
-                print(
-                    f"pybsp {options.command}: no processor called pybsp.run: each of {copies} ranks went through "
-                    f"{options.program} by itself; pybsp.run(main) runs main on all, `python {options.program}` is "
-                    "one process",
-                    file=sys.stderr,
-                )
+            if not status:
+                for text in _complaints(ledger, trace, str(receipt), options.program, copies):
+                    print(f"pybsp {options.command}: {text}", file=sys.stderr)
+    return found
+
+
+def _complaints(ledger: str, trace: str, receipt: str, program: str, copies: int) -> list[str]:
+    """What is to be told of a program that has ended well: see `expecting`."""
+    found = []
+    if ledger and not Path(receipt).exists():
+        found.append(f"no BSP run has written the ledger {ledger}; pybsp.run(main)")
+    if trace and not Path(receipt + settings.TRACE_WRITTEN).exists():
+        found.append(f"no run has written the trace {trace}; pybsp.run(main), or pybsp.logp.run(main),")
+    if found:
+        return [f"{text} in {program} would, where main does not call sys.exit" for text in found]
+    if Path(receipt + settings.WITHOUT_RUN).exists():
+        found.append(
+            f"no processor called pybsp.run: each of {copies} ranks went through {program} by itself; pybsp.run(main) "
+            f"runs main on all, `python {program}` is one process"
+        )
     return found

@@ -150,7 +150,8 @@ def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
 
     here = _all_here(options)  # what ranks of other hosts have written is not seen
     copies = options.n if here and not options.restarts else 1  # what a job that died has left says nothing of the next
-    status = expecting(settings.text(settings.LEDGER) if here else "", options, job, copies)
+    ledger, trace = (settings.text(name) if here else "" for name in (settings.LEDGER, settings.TRACE))
+    status = expecting(ledger, trace, options, job, copies)
     notices.remove()
     if status:
         removed = leftovers.remove()

@@ -35,7 +35,8 @@ def _simulate(options: argparse.Namespace) -> int:
     router = options.router or "direct"
     named(router)
     chosen = simulation.SimulateOptions(options.p, options.measure, ledger, trace=trace, router=router)
-    return expecting(ledger or "", options, lambda: run_here([options.program, *options.arguments], chosen))
+    program = [options.program, *options.arguments]
+    return expecting(ledger or "", trace or "", options, lambda: run_here(program, chosen))
 
 
 def run_here(program: Sequence[str], options: simulation.SimulateOptions) -> int:

@@ -32,7 +32,8 @@ RECORD = "PYBSP_RECORD"
 NOTICE = "PYBSP_NOTICE"  # set by `pybsp run`: the file by which it gives notice
 RECEIPT = "PYBSP_RECEIPT"  # set by the command line: the file that is there once a run has seen to the ledger
 ATTENDANCE = "PYBSP_ATTENDANCE"  # set by `pybsp run`: the socket at which it hears when ranks end
-WITHOUT_RUN = ".none"  # ends the name of the one beside it that is there once processor 0 has ended without a run
+TRACE_WRITTEN = ".trace"  # ends the name of the one beside it that is there once a run has seen to the trace
+WITHOUT_RUN = ".none"  # likewise: once processor 0 has ended without a run
 
 DEFAULTS = {
     MACHINE: "",

@@ -14,8 +14,10 @@ import numpy as np
 
 from .._version import __version__
 from ..errors import UsageError
+from ..ground import settings
 from ..ground.announcing import announce
 from ..ground.files import replacing
+from .ledger_file import acknowledge
 from .trace import LONGEST, SPANS, Trace
 
 SPANS_OF_FILE = 4 * SPANS  # of all runs of a job; what comes later is counted only
@@ -76,6 +78,7 @@ class TraceFile:
         return True
 
     def _write(self, path: str) -> None:
+        acknowledge(settings.TRACE_WRITTEN)
         other = {"pybsp": __version__, "runs": self._runs, "runs left out": self._left_out}
         head = f'{{"format": "{FORMAT}", "version": {VERSION}, "displayTimeUnit": "ns", '
         head += f'"otherData": {json.dumps(other)}, "logp": [\n'

@@ -295,12 +295,16 @@ class LedgerFile:
         self._runs += record_run(path, ledger, hosts, router, self._runs == 0, circumstances)
 
 
-def acknowledge() -> None:
-    """Let the command that has asked for a ledger know that a run writes it, or has said why not."""
+def acknowledge(ending: str = "") -> None:
+    """Let the command that has asked for a ledger know that a run writes it, or has said why not.
+
+    Args:
+        ending: of the name of what it looks for; "": of the ledger.
+    """
     receipt = settings.text(settings.RECEIPT)
     if receipt:
         with suppress(OSError):
-            Path(receipt).touch()
+            Path(receipt + ending).touch()
 
 
 def is_ledger(path: str | os.PathLike[str]) -> bool:
