@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pybsp.ground.decoding import one_of, whole
+from pybsp.ground.decoding import number, one_of, whole
 
 from . import placement
 from .estimates import Estimate, Flag
@@ -104,7 +104,7 @@ class After:
         of_ways: of what their ways add.
     """
 
-    seconds: float
+    seconds: Annotated[float, number(above=True)]
     empty: Estimate
     sending: Estimate
     of_ways: Estimate

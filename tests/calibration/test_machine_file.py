@@ -16,12 +16,14 @@ from pybsp.benchmarks.calibration import machine_file, samples
 from pybsp.benchmarks.calibration.command import add_options
 from pybsp.benchmarks.calibration.estimates import Estimate, Flag
 from pybsp.benchmarks.calibration.results import (
+    After,
     BSPFit,
     Calibration,
     Classes,
     ClassFit,
     EBSPFit,
     Errors,
+    ExchangeFit,
     HeldOut,
     LogPFit,
     LogPSize,
@@ -206,6 +208,16 @@ def test_what_is_not_understood_is_refused(tmp_path: Path, place: list[Any], val
     path.write_text(json.dumps(changed(machine_file.to_json(WHOLE), place, value)))
     with pytest.raises(UsageError, match=error_text):
         machine_file.read(path)
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 0.0, "nan", "-inf"])
+def test_shares_after_no_time_of_computing_are_refused(tmp_path: Path, seconds: Any) -> None:
+    whole = about(1.0)
+    calibration = dataclasses.replace(WHOLE, exchange=ExchangeFit(BSP, None, after=(After(1e-3, whole, whole, whole),)))
+    place, path = ["calibration", "exchange", "after", 0, "seconds"], tmp_path / "machine.json"
+    path.write_text(json.dumps(changed(machine_file.to_json(calibration), place, seconds)))
+    with pytest.raises(UsageError, match=r"exchange.after\[0\].seconds: expected a finite number above 0, got"):
+        machine_file.edited(path, machine_file.read(path))
 
 
 def test_a_file_that_cannot_be_read_or_written_says_so(tmp_path: Path) -> None:
