@@ -129,7 +129,8 @@ class CommandParser(argparse.ArgumentParser):
             self._command = None
         namespace, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            behind = f"; options of the program come behind it: `{self.prog} [OPTION ...] {self._program} {unknown[0]}`"
+            first = next((word for word in unknown if word != "--"), "...")
+            behind = f"; options of the program come behind it: `{self.prog} [OPTION ...] {self._program} {first}`"
             self.error(f"unrecognized arguments: {' '.join(unknown)}{behind if self._program else ''}")
         return namespace, unknown
 
