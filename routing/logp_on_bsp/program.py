@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 from ...bsp import BSP
 from ...collectives.broadcast import broadcast
 from ...errors import UsageError
-from ...ground.convert import check_program
+from ...ground.convert import check_program, what
 from ...logp.engine import Simulation
 from ...logp.processor import Program
 from ...logp.simulation import machine_in_force
@@ -59,8 +59,8 @@ def _logp_on_bsp(
         a collective function; it returns the result of this processor's program. Raises:
             what the program raised, on its processor, ProcessorError on the others.
             DeadlockError, UnreceivedError: on all processors.
-            UsageError: a machine without max{2, o} <= G <= L; something that was sent before and not synced; a program
-                that stalls, with stalls=False.
+            UsageError: no BSP processor; a machine without max{2, o} <= G <= L; something that was sent before and not
+                synced; a program that stalls, with stalls=False.
 
     BSP cost: a superstep for each ceil(L/2) steps of the execution, which are charged as so many flop, with
     h <= ceil(L/G) + max{2, ceil(L/G)} for messages of one word, and 2D + 2 more, D being the height of a
@@ -93,6 +93,11 @@ def _logp_on_bsp(
         raise UsageError(f"{operation}: argument trace: expected True or False, got {trace!r}")
 
     def main(bsp: BSP, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(bsp, BSP):
+            raise UsageError(
+                f"{operation}: gives a program of a BSP machine: expected its processor as the first argument, got "
+                f"{what(bsp)}; pybsp.run or pybsp.simulate runs it, pybsp.logp.run the LogP program itself"
+            )
         if bsp.pending:
             raise UsageError(
                 f"{operation}: is made of supersteps of its own, and what was sent before ({bsp.pending}) would arrive "

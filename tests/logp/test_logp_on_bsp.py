@@ -586,6 +586,8 @@ def test_wrong_use() -> None:
     for trace in ("no", 1, None, np.arange(2)):
         with pytest.raises(pybsp.UsageError, match="argument trace: expected True or False, got "):
             logp_on_bsp(parameters, trace=trace)  # type: ignore[arg-type]
+    with pytest.raises(pybsp.UsageError, match="expected its processor as the first argument, got SimulatedProcessor"):
+        pybsp.logp.simulate(logp_on_bsp(lambda proc: None), p=2)
     with pytest.raises(pybsp.UsageError, match=r"max\{2, o\} <= G <= L does not hold"):
         pybsp.simulate(logp_on_bsp(parameters, LogPMachine(2, 3, 1, 4)), p=2)
 
