@@ -134,8 +134,21 @@ def execution(outcomes: Sequence[tuple[Any, Part]]) -> Simulation:
 
     Args:
         outcomes: what `logp_on_bsp(program, machine, trace=True)` returned on each processor, by pid.
+
+    Raises:
+        UsageError: something else, or not of all processors.
     """
-    return put_together(outcomes)
+    found = outcomes if isinstance(outcomes, Sequence) and all(map(_is_outcome, outcomes)) else ()
+    if not found or len(found) != found[0][1].machine.p:
+        raise UsageError(
+            "pybsp.routing.logp_on_bsp.execution: argument outcomes: expected (result, part) of each processor, as "
+            f"what logp_on_bsp(program, trace=True) gives returns it, got {what(outcomes)}"
+        )
+    return put_together(found)
+
+
+def _is_outcome(one: object) -> bool:
+    return isinstance(one, tuple) and len(one) == 2 and isinstance(one[1], Part)
 
 
 def ending(logp: LogPMachine, stalls: bool = False) -> int:

@@ -573,6 +573,13 @@ def generating(proc: Processor) -> Any:
     yield proc.pid
 
 
+@pytest.mark.parametrize("trace", [False, True], ids=["no parts", "not all"])
+def test_an_execution_is_made_of_the_parts_of_all_processors(trace: bool) -> None:
+    outcomes = pybsp.simulate(logp_on_bsp(parameters, LogPMachine(3, 9, 1, 3), trace=trace), p=3).results
+    with pytest.raises(pybsp.UsageError, match=r"argument outcomes: expected \(result, part\) of each processor"):
+        logp_on_bsp.execution(outcomes[1:])
+
+
 def test_wrong_use() -> None:
     with pytest.raises(pybsp.UsageError, match="argument program"):
         logp_on_bsp(3)  # type: ignore[arg-type]
