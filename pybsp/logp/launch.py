@@ -171,7 +171,13 @@ def run(
         found = simulate(program, p, chosen, args=args, kwargs=kwargs)
         path = settings.text(settings.TRACE) if simulated is None else simulated.trace
         if trace or path:
-            session.timeline = Timeline.of(found)
+            try:
+                session.timeline = Timeline.of(found)
+            except UsageError as error:
+                if trace:
+                    raise
+                acknowledge(settings.TRACE_WRITTEN)
+                announce(f"pybsp: there is no trace {path} of this run: {error}")
         if path and session.timeline is not None:
             file = chrome.trace_file if simulated is None else simulated.file_of_traces()
             file.add_logp(

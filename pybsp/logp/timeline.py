@@ -13,7 +13,7 @@ from ..errors import UsageError
 from ..machines.logp import LogPMachine
 from .columns import Columns
 from .engine import Simulation
-from .operations import CALC, RECV, SEND, operations_of
+from .operations import CALC, MOST_TIME, RECV, SEND, operations_of
 from .trace import Times
 
 PARTS = ("computing", "o", "G", "stalled", "waiting")  # what a processor's time goes to
@@ -240,7 +240,7 @@ class Timeline:
         What a processor computed is not in its trace: it is the least that explains when its operations began.
 
         Raises:
-            UsageError: it is none; a message was not acquired.
+            UsageError: it is none; a message was not acquired; it takes 2^62 ns or more.
         """
         if not isinstance(simulation, Simulation):
             raise UsageError(
@@ -260,8 +260,16 @@ class Timeline:
             columns: what was done; CALC in steps, or in nanoseconds where that was measured.
             simulation: what came of it.
             measured: what the schedule was made from, if that was a timeline.
+
+        Raises:
+            UsageError: it takes 2^62 ns or more.
         """
         machine, trace, p = simulation.machine, simulation.trace, len(columns)
+        if simulation.time * machine.step >= 1e-9 * MOST_TIME:
+            raise UsageError(
+                f"pybsp.logp.Timeline: expected times below 2^62 ns, got {simulation.time} steps of {machine.step:g} "
+                "s; take a machine with a shorter step"
+            )
         pids = np.repeat(np.arange(p), np.diff(columns.begins))
         steps = columns.sizes if measured is None else np.rint(columns.sizes * 1e-9 / machine.step)
         calc = np.where(columns.kinds == CALC, steps, 0).astype(np.int64)

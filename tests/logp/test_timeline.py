@@ -283,3 +283,13 @@ def test_messages_are_there_whose_both_ends_are_in_order_of_each_pair() -> None:
         expected[numbers[: len(others)]] = True
     assert 100 < expected.sum() < 300
     assert paired(pids, kinds, peers).tolist() == expected.tolist()
+
+
+def test_times_that_are_no_nanoseconds_are_refused() -> None:
+    simulation = simulate(lambda proc: proc.compute(10**10), machine=LogPMachine(p=1, L=16, o=1, G=4))
+    with pytest.raises(
+        UsageError, match=r"expected times below 2\^62 ns, got 10000000000 steps of 1 s; take a machine"
+    ):
+        Timeline.of(simulation)
+    timeline = Timeline.of(simulate(lambda proc: proc.compute(1000), machine=LogPMachine(p=1, L=16, o=1, G=4)))
+    assert timeline.seconds == pytest.approx(1000)
