@@ -147,6 +147,8 @@ class Split(Generic[Machine]):
                 whole.agreement.leave(late)
             raise
         finally:
+            whole.part = None
+            whole.gate.open()
             if self._failure:  # it is not entered again
                 self._forget()
                 # Without a traceback, which refers to what the program had where it failed.
@@ -176,8 +178,6 @@ class Split(Generic[Machine]):
             elif part.gate.failed is None:
                 usable = _tell(part, error)
         finally:
-            whole.part = None
-            whole.gate.open()
             whole.account.leave_part(self._before, spent, computed)
             self._note(part, rows)
             if not usable:

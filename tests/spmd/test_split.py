@@ -15,6 +15,7 @@ import pytest
 import pybsp
 from pybsp import collectives
 from pybsp.ledger.ledger_file import append_run, read
+from pybsp.ledger.log import Log
 from tests.conftest import Spmd
 
 from .programs import caught
@@ -484,6 +485,19 @@ def test_a_failure_in_a_part_that_came_while_another_was_handled_stays_in_the_pa
     assert found[::2] == ["done"] * len(found[::2])
     of_op = len(found[1::2]) > 1 or how != "by an operator"
     assert all((one == "done") != of_op for one in found[1::2])
+
+
+def test_an_exception_as_a_part_is_left_leaves_the_whole_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(log: Log) -> dict[str, float]:
+        raise TimeoutError("of a signal's handler")
+
+    def main(bsp: pybsp.BSP) -> Any:
+        with pytest.raises(TimeoutError), bsp.split(0):
+            monkeypatch.setattr(Log, "take_kinds", interrupted)
+        monkeypatch.undo()
+        return collectives.allreduce(bsp, 7, max)
+
+    assert pybsp.simulate(main, p=1).results == [7]
 
 
 @pytest.mark.whole
