@@ -131,27 +131,30 @@ from mpi4py import MPI
 world = MPI.COMM_WORLD
 comm = {comm}
 if comm is None:
-    world.Barrier()
+    {others}
 else:
     with pybsp.attach(comm) as bsp:
         bsp.sync()
         if bsp.pid == 1:
-            raise ValueError("boom")
+            raise {error}("boom")
         bsp.sync()
 """
 
 
 @pytest.mark.whole
 def test_a_processor_raises_under_attach_on_the_world(program: Program) -> None:
-    failed_once(ranks(4, program(ATTACHED.format(comm="world"))), "ValueError: boom")
+    path = program(ATTACHED.format(comm="world", others="pass", error="ValueError"))
+    failed_once(ranks(4, path), "ValueError: boom")
 
 
 @pytest.mark.whole
-def test_a_processor_raises_under_attach_on_some_ranks_and_the_others_in_a_barrier_are_not_left(
-    program: Program, tmp_path: Path
+@pytest.mark.parametrize("error", ["ValueError", "GeneratorExit"])
+@pytest.mark.parametrize("others", ["world.Barrier()", "pybsp.run(lambda bsp: bsp.sync())"])
+def test_a_processor_raises_under_attach_on_some_ranks_and_the_others_are_not_left_and_say_nothing(
+    program: Program, tmp_path: Path, others: str, error: str
 ) -> None:
     comm = "world.Create_group(world.group.Incl([1, 3])) if world.rank in (1, 3) else None"
-    failed_once(ranks(4, program(ATTACHED.format(comm=comm))), "ValueError: boom")
+    failed_once(ranks(4, program(ATTACHED.format(comm=comm, others=others, error=error))), f"{error}: boom")
     all_gone(tmp_path)
 
 

@@ -285,7 +285,7 @@ class Session(ABC, Generic[Processor]):
                 raise
             error = self._known(error)
             self._fail(error)
-            if not world and isinstance(error, Exception):
+            if not world:
                 mark_outside(error, transport)
             raise error
         finally:

@@ -44,7 +44,7 @@ _world: MPITransport | None = None  # of all ranks; made by the first run, used 
 _world_open = False  # whether all ranks still meet there
 _abandoned = False  # ranks that it would need have ended before its first run
 _alone = False  # no MPI library can be loaded; printed once
-_FIRST = 1.0  # seconds that others leave to the first task of a step that has been interrupted
+_FIRST = 1.0  # seconds that others leave to the one that says why the job ends
 _sessions = 0  # that have begun: what is known of an exception is known in one of them
 
 
@@ -436,8 +436,11 @@ def _end(error: BaseException, say: Callable[[], Any]) -> None:
         say()
         _say_place(error)
         flush()
-    if record.alone and (record.silent or not record.quiet):
-        abort_job()  # the ranks outside of the attached communicator would wait for ever
+    if record.alone:
+        if record.quiet and not record.silent:
+            time.sleep(_FIRST)  # who prints it ends the job; others would see this end first, and take it for the cause
+        else:
+            abort_job()  # the ranks outside of the attached communicator would wait for ever
 
 
 def _tell(error: BaseException) -> bool:
