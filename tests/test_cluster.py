@@ -67,6 +67,15 @@ def test_a_failure_on_one_host_ends_the_job_on_all(tmp_path: Path, each: int) ->
     assert "ValueError: boom" in ended.err
 
 
+@pytest.mark.timeout(LIMIT + 30)
+def test_a_rank_that_leaves_without_python_ends_the_job_on_all_hosts(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text("import os, pybsp\npybsp.run(lambda bsp: os._exit(3) if bsp.pid == 1 else bsp.sync())\n")
+    ended = run(on_hosts(2, python(path)), LIMIT, **ENVIRONMENT)
+    assert ended.code != 0
+    assert "pybsp: processor 1 called os._exit(3) before the job has ended" in ended.err
+
+
 COLLECTIVES = """
 import operator
 import numpy as np

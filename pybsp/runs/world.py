@@ -128,9 +128,9 @@ def _renewed(transport: MPITransport, waits: float | None = None, operation: str
 def _refuse_to_vanish(transport: MPITransport) -> None:
     """Let no `os._exit` pass without a word, and no `os._exit(0)` for a good end of a job.
 
-    MPICH's launcher then ends the others, with the status 0 too, and says nothing.
+    MPICH's launcher then ends the others, with the status 0 too, and says nothing; those of other hosts it leaves.
     """
-    leave = os._exit
+    leave, elsewhere = os._exit, len({*transport.hosts}) > 1
 
     def _exit(status: int) -> NoReturn:
         try:
@@ -140,6 +140,8 @@ def _refuse_to_vanish(transport: MPITransport) -> None:
                     text, status = f"{text}; its status is 1", 1
                 take_leave(END)
                 os.write(2, f"{text}\n".encode())
+                if elsewhere:
+                    load().COMM_WORLD.Abort(status)
         finally:  # also where nobody reads what it says any more
             leave(status)
 
