@@ -51,9 +51,9 @@ def group_by(bsp: BSP, keys: Any, values: Any, op: np.ufunc) -> Supersteps[tuple
 
     Args:
         bsp: the processor.
-        keys: shape (n,), where n may differ from processor to processor and be 0. Any dtype that numpy sorts, but
-            structures; objects must compare with <. The dtype is equal on all processors, empty blocks included;
-            strings may differ in length.
+        keys: shape (n,), where n may differ from processor to processor and be 0. Any dtype that numpy sorts,
+            structures for keys of several parts included; objects must compare with <. The dtype is equal on all
+            processors, empty blocks included; strings may differ in length.
         values: shape (n, ...), one for each key; dtype and shape of a value are equal on all processors.
         op: an associative numpy ufunc of two arguments, as np.add or np.maximum. Values are combined in the order in
             which they lie: by processor, then as they are there. Equal on all processors.
@@ -61,8 +61,8 @@ def group_by(bsp: BSP, keys: Any, values: Any, op: np.ufunc) -> Supersteps[tuple
     Returns:
         (keys, values): this processor's part of the distinct keys in order, and of each what ``op.reduce`` makes of its
         values (of small integers np.add makes larger ones, as np.sum does). One part after the other by pid they are
-        the whole. NaNs are one key. How long a part is depends on the keys: of p blocks of n distinct ones at most 2*n
-        + p - 1. Bits of floating-point sums depend on how keys are divided among processors.
+        the whole. NaNs are one key, but in structures. How long a part is depends on the keys: of p blocks of n
+        distinct ones at most 2*n + p - 1. Bits of floating-point sums depend on how keys are divided among processors.
 
     Raises:
         UsageError: keys or values of a wrong shape, or that do not compare; op is no such ufunc, or raised; dtypes,
@@ -88,9 +88,8 @@ def group_by(bsp: BSP, keys: Any, values: Any, op: np.ufunc) -> Supersteps[tuple
         raise UsageError(f"group_by: argument op: expected a numpy ufunc of two arguments, as np.add, got {op!r:.60}")
     if values is None:
         raise UsageError("group_by: argument values: expected one for each key, got None; unique needs none")
-    block, carried = checked(keys, values, "group_by", structured=False)
+    block, carried = checked(keys, values, "group_by")
     assert carried is not None
-    grouping.check_plain("group_by", block)
     call = Call(bsp, "group_by", keys=key_kind(block), values=row_kind(carried), op=name)
     found, combined = yield from grouping.run(call, block, carried, op)
     assert combined is not None

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import UsageError
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from .blocks import Ints
@@ -146,7 +145,7 @@ def _combined(
 
 
 def _starts(keys: Keys) -> Ints:
-    """Where a key is another than that before it, in sorted ones; NaNs are one key, as for np.unique."""
+    """Where a key is another than that before it, in sorted ones; NaNs are one, but in structures, as for np.unique."""
     other = np.asarray(keys[1:] != keys[:-1], np.bool_)
     if keys.dtype.kind in "fcmM":
         other &= (keys[1:] == keys[1:]) | (keys[:-1] == keys[:-1])
@@ -156,13 +155,3 @@ def _starts(keys: Keys) -> Ints:
 def _reduced(op: np.ufunc, values: NDArray[Any], starts: Ints) -> NDArray[Any]:
     """What op makes of the values from each start to the next."""
     return np.asarray(op.reduceat(values, starts, axis=0))
-
-
-def check_plain(name: str, keys: Keys) -> None:
-    """Refuse keys that have no order that is the same everywhere.
-
-    Raises:
-        UsageError: they are structures.
-    """
-    if keys.dtype.names is not None:
-        raise UsageError(f"{name}: argument keys: expected keys that numpy compares with <, got {keys.dtype}")

@@ -238,11 +238,8 @@ def as_given(argument: str, given: Any, name: str = NAME) -> NDArray[Any]:
         ) from None
 
 
-def checked(keys: Any, values: Any, name: str = NAME, structured: bool = True) -> tuple[Keys, NDArray[Any] | None]:
+def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any] | None]:
     """The arguments keys and values as arrays.
-
-    Args:
-        structured: whether keys may be of several parts.
 
     Raises:
         UsageError: keys of another shape than (n,), values of another length.
@@ -252,8 +249,8 @@ def checked(keys: Any, values: Any, name: str = NAME, structured: bool = True) -
     arrays = [as_given(argument, given, name) for argument, given in (("keys", keys), ("values", values))]
     if arrays[0].ndim != 1:
         raise UsageError(
-            f"{name}: argument keys: expected an array of one axis, got {what(arrays[0])}; use .ravel()"
-            f"{', or a structured dtype for keys of several parts' * structured}"
+            f"{name}: argument keys: expected an array of one axis, got {what(arrays[0])}; use .ravel(), "
+            "or a structured dtype for keys of several parts"
         )
     if values is None:
         return arrays[0], None

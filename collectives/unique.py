@@ -53,15 +53,15 @@ def unique(bsp: BSP, keys: Any, return_counts: bool = False) -> Supersteps[Any]:
 
     Args:
         bsp: the processor.
-        keys: shape (n,), where n may differ from processor to processor and be 0. Any dtype that numpy sorts, but
-            structures; objects must compare with <. The dtype is equal on all processors, empty blocks included;
-            strings may differ in length.
+        keys: shape (n,), where n may differ from processor to processor and be 0. Any dtype that numpy sorts,
+            structures for keys of several parts included; objects must compare with <. The dtype is equal on all
+            processors, empty blocks included; strings may differ in length.
         return_counts: whether to count how often each is there. Equal on all processors.
 
     Returns:
         This processor's part of what `np.unique` makes of the keys of all, or (keys, counts), counts int64: one part
-        after the other by pid they are the whole. NaNs are one key. How long a part is depends on the keys: of p blocks
-        of n distinct ones at most 2*n + p - 1.
+        after the other by pid they are the whole. NaNs are one key, but in structures. How long a part is depends on
+        the keys: of p blocks of n distinct ones at most 2*n + p - 1.
 
     Raises:
         UsageError: keys of a wrong shape, or that do not compare; dtypes or return_counts differ; what cannot be
@@ -80,8 +80,7 @@ def unique(bsp: BSP, keys: Any, return_counts: bool = False) -> Supersteps[Any]:
         >>> pybsp.simulate(main, p=4).results
         [([], []), (['a'], [4]), (['e'], [2]), (['t'], [3])]
     """
-    block, _ = checked(keys, None, "unique", structured=False)
-    grouping.check_plain("unique", block)
+    block, _ = checked(keys, None, "unique")
     counted = flag("unique", "return_counts", return_counts)
     call = Call(bsp, "unique", keys=key_kind(block), return_counts=counted)
     found, counts = yield from grouping.run(call, block, None, np.add, counted)

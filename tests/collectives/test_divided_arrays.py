@@ -502,6 +502,23 @@ def test_the_distinct_keys_are_numpys(blocks: Blocks, return_counts: bool) -> No
         assert within(cost, collectives.unique.cost(m, sizes, None, itemsize, return_counts))
 
 
+@pytest.mark.parametrize("p", [1, 2, 5])
+def test_structures_are_distinct_keys_and_keys_of_groups_as_for_numpy(p: int) -> None:
+    rng, dtype = np.random.default_rng(p), np.dtype([("name", "U2"), ("x", "f8")], align=True)
+    blocks = [np.empty(pid * 7, dtype) for pid in range(p)]
+    for block in blocks:
+        block["name"], block["x"] = rng.integers(3, size=len(block)), rng.integers(4, size=len(block))
+
+    def main(bsp: pybsp.BSP) -> Any:
+        mine = blocks[bsp.pid]
+        return *collectives.unique(bsp, mine, True), *collectives.group_by(bsp, mine, np.ones(len(mine), int), np.add)
+
+    keys, counts, groups, sums = zip(*pybsp.simulate(main, p=p).results, strict=True)
+    expected, numbers = np.unique(whole(blocks), return_counts=True)
+    assert whole([*keys]).tolist() == whole([*groups]).tolist() == expected.tolist()
+    assert whole([*counts]).tolist() == whole([*sums]).tolist() == numbers.tolist()
+
+
 @pytest.mark.parametrize("p", [2, 5, 8])
 def test_no_processor_gets_more_distinct_keys_than_the_bound(p: int) -> None:
     rng = np.random.default_rng(p)
