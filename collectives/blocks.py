@@ -49,8 +49,12 @@ def block_of(name: str, argument: str, given: Any, axes: int | None = None, obje
     except Exception as error:
         raise UsageError(f"{name}: argument {argument}: expected {expected}, got {what(given)} ({error})") from None
     if block.ndim == 0 or axes not in (None, block.ndim):
-        way_out = "; use .ravel()" if block.ndim else "; np.array([value]) makes one of a number"
-        raise UsageError(f"{name}: argument {argument}: expected {expected}, got {what(block)}{way_out}")
+        got, way_out = what(block), "np.array([value]) makes one of a number"
+        if block.ndim:
+            way_out = "use .ravel()"
+        elif block.dtype.hasobject:  # which numpy makes of what has no order or no items
+            got, way_out = what(given), "list(values) makes one of a set or a generator, np.empty(0, dtype) has no rows"
+        raise UsageError(f"{name}: argument {argument}: expected {expected}, got {got}; {way_out}")
     if block.dtype.hasobject and not objects:
         raise UsageError(
             f"{name}: argument {argument}: expected {expected} of plain data, got {what(block)}; convert with .astype"

@@ -248,10 +248,10 @@ def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any
     no_mask(name, "values", values)
     arrays = [as_given(argument, given, name) for argument, given in (("keys", keys), ("values", values))]
     if arrays[0].ndim != 1:
-        raise UsageError(
-            f"{name}: argument keys: expected an array of one axis, got {what(arrays[0])}; use .ravel(), "
-            "or a structured dtype for keys of several parts"
-        )
+        got, way_out = what(arrays[0]), "use .ravel(), or a structured dtype for keys of several parts"
+        if not arrays[0].ndim:
+            got, way_out = what(keys), "[key] is one of a key, list(keys) one of a set or a generator"
+        raise UsageError(f"{name}: argument keys: expected an array of one axis, got {got}; {way_out}")
     if values is None:
         return arrays[0], None
     if arrays[1].ndim < 1 or len(arrays[1]) != len(arrays[0]):

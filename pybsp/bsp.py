@@ -947,8 +947,8 @@ def _plain_dtype(operation: str, dtype: DTypeLike, argument: str = "dtype") -> n
         raise UsageError(f"{operation}: argument {argument}: expected a numpy dtype, got {dtype!r} ({error})") from None
     if found.hasobject:
         raise UsageError(
-            f"{operation}: argument {argument}: expected plain data, got {found}, whose items are Python objects; "
-            "send objects with bsp.send"
+            f"{operation}: argument {argument}: expected plain data, got {dtype!r:.80}, whose items are Python "
+            "objects; send objects with bsp.send"
         )
     return found
 
