@@ -27,32 +27,29 @@ Ints = NDArray[np.int64]
 FEW_COUNTS = 64  # that Python adds up in less time than numpy
 
 
-def block_of(name: str, argument: str, given: Any, axes: int | None = None, objects: bool = False) -> NDArray[Any]:
+def block_of(name: str, argument: str, given: Any, objects: bool = False) -> NDArray[Any]:
     """An argument that is a block: an array, or what makes one.
 
     Args:
         name: of the primitive.
         argument: its name.
         given: by the user.
-        axes: how many it must have; None: one or more.
         objects: whether its items may be Python objects.
 
     Raises:
-        UsageError: it makes none, has a mask, other axes, or objects.
+        UsageError: it makes none, has a mask, no axes, or objects.
     """
-    if type(given) is np.ndarray and given.ndim and axes is None and (objects or not given.dtype.hasobject):
+    if type(given) is np.ndarray and given.ndim and (objects or not given.dtype.hasobject):
         return given
     no_mask(name, argument, given)
-    expected = "an array of shape (n,)" if axes == 1 else "an array of shape (n, ...)"
+    expected = "an array of shape (n, ...)"
     try:
         block = np.asarray(given)
     except Exception as error:
         raise UsageError(f"{name}: argument {argument}: expected {expected}, got {what(given)} ({error})") from None
-    if block.ndim == 0 or axes not in (None, block.ndim):
+    if block.ndim == 0:
         got, way_out = what(block), "np.array([value]) makes one of a number"
-        if block.ndim:
-            way_out = "use .ravel()"
-        elif block.dtype.hasobject:  # which numpy makes of what has no order or no items
+        if block.dtype.hasobject:  # which numpy makes of what has no order or no items
             got, way_out = what(given), "list(values) makes one of a set or a generator, np.empty(0, dtype) has no rows"
         raise UsageError(f"{name}: argument {argument}: expected {expected}, got {got}; {way_out}")
     if block.dtype.hasobject and not objects:
