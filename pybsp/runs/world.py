@@ -141,6 +141,7 @@ def _refuse_to_vanish(transport: MPITransport) -> None:
                 take_leave(END)
                 os.write(2, f"{text}\n".encode())
                 if elsewhere:
+                    time.sleep(DRAIN)
                     load().COMM_WORLD.Abort(status)
         finally:  # also where nobody reads what it says any more
             leave(status)
