@@ -451,6 +451,23 @@ def test_what_parts_do_after_the_last_superstep_is_reported_and_predicted(
     assert row[-2:] == ["42.9 %", "57.1 %"]
 
 
+def test_parts_that_exchange_and_compute_nothing_after_the_last_superstep_are_in_the_total(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        with bsp.split(0) as part:
+            part.sync()
+
+    here = BSPMachine(2, g=1.0, l=10.0, r=1.0)
+    ledger, machine = str(tmp_path / "l.json"), str(tmp_path / "machine.json")
+    append_run(ledger, pybsp.simulate(main, machine=here).ledger.as_json(["a"] * 2, "direct"), first=True)
+    here.save(machine)
+    assert command(["predict", ledger, "--machine", machine]) == 0
+    found = {row[0]: row[2:5:2] for row in rows(capsys.readouterr().out)}
+    assert found["(after the last)"] == ["10", "10"]
+    assert found["total"][0] == found["total"][1]
+
+
 def test_what_is_computed_after_the_last_superstep_is_reported_and_predicted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

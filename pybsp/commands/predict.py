@@ -504,7 +504,7 @@ def _of_ledger(number: int, run: dict[str, Any], machine: BSPMachine, faster: fl
     parts_after = [run["parts_after"]] if "parts_after" in run else []
     of_parts = sum(parts.seconds for parts in parts_after)  # files of before pybsp 0.4 have no more
     longest, mean = run.get("after", (of_parts, of_parts))
-    if longest:
+    if longest or parts_after:
         found.append(predicted([], machine, faster, "(after the last)", (longest, mean), parts_after))
         before.append(longest + sum(parts.exchange for parts in parts_after))
     found.append(predicted(records, machine, faster, "total", (longest, mean), parts_after))
