@@ -106,10 +106,10 @@ def notes(run: dict[str, Any]) -> Iterator[str]:
     yield from placed(run)
     if run.get("kinds"):
         yield f"work by kind: {'; '.join(_of_kinds(run))}"
-    within = f"in {counted(len(run['supersteps'].parts), 'superstep')} of the whole, which contain them"
     longest, mean = run.get("after", (0.0, 0.0))
     if longest > _LITTLE * run["supersteps"].total.measured:
         yield f"After the last superstep: computing {longest:.4g} s (mean {mean:.4g} s), which no sum contains."
+    within = f"in {counted(len(run['supersteps'].parts), 'superstep')} of the whole, which contain them"
     after = "after the last superstep of the whole, which no record and no sum contains"
     for parts, place in (run["supersteps"].total.parts, within), (run.get("parts_after"), after):
         if parts is not None:

@@ -190,7 +190,9 @@ class Account:
 
     def break_off(self) -> float:
         """A part is left in the superstep that goes on; returns its seconds of computing, which are the whole's now."""
-        return clock() - self.log.left - self.log.take_away()
+        computed = self.after()
+        self.log.forget_away()
+        return computed
 
 
 class VirtualAccount(Account):
@@ -233,7 +235,7 @@ class VirtualAccount(Account):
         return charged(self._machine, self.log.work, self.log.kinds_now)
 
     def break_off(self) -> float:
-        computed = self._part_seconds + self._running() - self.log.take_away()
+        computed = super().break_off()
         self._part_seconds = 0.0
         return computed
 

@@ -234,9 +234,9 @@ class Log(Chunk):
         """Seconds that the superstep that goes on has been in exchanges of parts."""
         return self._away.get(len(self), 0.0)
 
-    def take_away(self) -> float:
-        """Seconds that the superstep that goes on has been in exchanges of parts: they are no longer noted."""
-        return self._away.pop(len(self), 0.0)
+    def forget_away(self) -> None:
+        """What the superstep that goes on has been in exchanges of parts is no longer noted."""
+        self._away.pop(len(self), None)
 
     def _take_off(self) -> None:
         """The seconds away are no longer in the rows of supersteps that have ended."""

@@ -73,6 +73,20 @@ def takes(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, An
     return True
 
 
+def stray(
+    main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], names: Sequence[str]
+) -> tuple[str, str] | None:
+    """The first of these names that is among the program's keywords, and what was expected; None where it takes them.
+
+    These are what others call the number of processors, or where they are.
+    """
+    given = [name for name in names if name in kwargs]
+    if not given or takes(main, args, kwargs):
+        return None
+    called = getattr(main, "__qualname__", main)
+    return given[0], f"expected keywords of main alone, and {called} takes none of this name"
+
+
 def timeout_of(operation: str, timeout: Any) -> float | None:
     """The argument timeout, checked.
 

@@ -34,7 +34,7 @@ from ..supersteps.superstep import SuperstepEngine
 from ..transport import BEGIN
 from ..transport.medium import MPITransport
 from . import machine_cache, simulation
-from .keywords import check_keywords, differs, flag_of, takes, timeout_of
+from .keywords import check_keywords, differs, flag_of, stray, timeout_of
 from .machine_cache import Place
 from .rehearsal import due, rehearse
 from .session import Circumstances, Session
@@ -143,11 +143,11 @@ def run(
 
 def _require_own_keywords(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Raise UsageError for a number of processors, or a communicator, where main takes no keyword of that name."""
-    given = [name for name in ("p", "n", "comm") if name in kwargs]
-    if not given or takes(main, args, kwargs):
+    found = stray(main, args, kwargs, ("p", "n", "comm"))
+    if found is None:
         return
-    name, value = given[0], kwargs[given[0]]
-    expected = f"expected keywords of main alone, and {getattr(main, '__qualname__', main)} takes none of this name"
+    name, expected = found
+    value = kwargs[name]
     if name == "comm":
         raise UsageError(
             f"pybsp.run: argument comm: {expected}: a run is of all ranks; `with pybsp.attach(comm) as bsp:` makes a "

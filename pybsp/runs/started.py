@@ -22,7 +22,7 @@ from ..processes.mpiexec import default_count
 from ..processes.shipping import pickled
 from ..transport.virtual import is_virtual
 from .job import Ended, Job
-from .keywords import check_keywords, differs, takes, timeout_of
+from .keywords import check_keywords, differs, stray, timeout_of
 from .session import is_running
 
 if TYPE_CHECKING:
@@ -101,11 +101,9 @@ def start_ranks(
     """
     own = "pybsp.start_ranks"
     timeout = _check(own, main, args, timeout, n=n, hosts=hosts, router=router, machine=machine, checked=checked)
-    if "p" in kwargs and not takes(main, args, kwargs):
-        raise UsageError(
-            f"{own}: argument p={kwargs['p']!r}: expected keywords of main alone, and "
-            f"{getattr(main, '__qualname__', main)} takes none of this name; for ranks write n={kwargs['p']!r}"
-        )
+    if (found := stray(main, args, kwargs, ("p",))) is not None:
+        name, expected = found
+        raise UsageError(f"{own}: argument {name}={kwargs[name]!r}: {expected}; for ranks write n={kwargs[name]!r}")
     options = {"router": router, "machine": machine, "checked": checked, "timeout": timeout}
     with Ranks(n, hosts, own) as started:
         return started.execute(own, main, args, kwargs, options)
