@@ -84,8 +84,8 @@ def test_a_part_that_is_entered_again_and_again_looks_at_the_rows_of_one_stay_al
         return pieces(self, first, last)
 
     monkeypatch.setattr(Log, "pieces", counted)
-    assert log.timed(98, True)[:, COLUMNS].tolist() == [4900, 4902]
-    assert log.timed(97, True)[:, COLUMNS].tolist() == [4802, 4900, 4902]
+    assert log.timed(98)[:, COLUMNS].tolist() == [4900, 4902]
+    assert log.timed(97)[:, COLUMNS].tolist() == [4802, 4900, 4902]
     assert min(asked) == 96
 
 
@@ -114,14 +114,14 @@ def test_rows_of_a_run_that_goes_on_have_no_clock_but_what_comes_then_has() -> N
     resumed.begin_at(90.0)
     resumed.note(0.0, 0.0, 1.0, 7.0, 0, 0, 0, 0, 0, 0, 0)
     assert np.array_equal(resumed.begins(resumed.combined, 3), [np.nan, np.nan, 90], equal_nan=True)
-    assert np.array_equal(resumed.timed(1, True)[:, COLUMNS], [np.nan, 90], equal_nan=True)
-    assert np.isnan(resumed.timed(1, False)[:, COLUMNS]).all()
+    assert np.array_equal(resumed.timed(1)[:, COLUMNS], [np.nan, 90], equal_nan=True)
+    assert np.isnan(resumed.timed(1, virtual=True)[:, COLUMNS]).all()
     rows = combined(resumed, noted((4, 12), (5, 6), (2, 9), began=80.0))
     assert rows[:, MEASURED].tolist() == [12, 6, 9]  # each one's own, and from 98 to 107
     assert rows[:, SECONDS].tolist() == [4, 5, 2]
     resumed.put([np.full((1, COLUMNS), 9.0)])
     assert np.array_equal(resumed.begins(resumed.combined, 3), [np.nan, 90], equal_nan=True)
-    assert resumed.timed(0, True)[:, COLUMNS].tolist()[2] == 90
+    assert resumed.timed(0)[:, COLUMNS].tolist()[2] == 90
 
 
 def test_spans_of_processors_that_begin_together_are_the_largest() -> None:
@@ -133,6 +133,56 @@ def test_spans_of_processors_that_begin_together_are_the_largest() -> None:
         assert (computing == seconds.max(axis=0)).all()
         assert (whole == measured.max(axis=0)).all()
         assert (mean == seconds.mean(axis=0)).all()
+
+
+def supersteps_of(p: int, latency: float, computing: NDArray[np.float64]) -> tuple[list[Any], ...]:
+    """When p processors begin supersteps, enter their exchanges and end them: all hear of each after a latency."""
+    begins: list[Any] = []
+    enters: list[Any] = []
+    ends: list[Any] = []
+    begin = np.zeros(p)
+    for seconds in computing:
+        enter = begin + seconds
+        others = [max(np.delete(enter, pid)) + latency for pid in range(p)]
+        end = np.maximum(enter, others)
+        for column, instants in zip((begins, enters, ends), (begin, enter, end), strict=True):
+            column.append(instants)
+        begin = end
+    return begins, enters, ends
+
+
+def rows_of(begins: Any, enters: Any, ends: Any) -> list[NDArray[np.float64]]:
+    """The rows of each processor, with when they began by its own clock."""
+    begins, enters, ends = map(np.array, (begins, enters, ends))
+    tables = np.ones((begins.shape[1], len(begins), COLUMNS + 1))
+    tables[:, :, COLUMNS] = begins.T
+    tables[:, :, SECONDS], tables[:, :, MEASURED] = (enters - begins).T, (ends - begins).T
+    return list(tables)
+
+
+@pytest.mark.parametrize("p", [2, 3, 5])
+def test_by_clocks_that_were_compared_supersteps_take_what_they_take_by_one(p: int) -> None:
+    rng = np.random.default_rng(p)
+    begins, enters, ends = supersteps_of(p, 1e-3, 4e-3 * rng.random((40, p)) * (rng.random((40, 1)) < 0.7))
+    ahead = [0.0, *rng.normal(size=p - 1)]
+    expected = combine(rows_of(begins, enters, ends))
+    found = combine(rows_of(*(np.array(instants) + ahead for instants in (begins, enters, ends))), ahead)
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert found[:, MEASURED].sum() == pytest.approx(np.max(ends[-1]))
+    own = combine([table[:, :COLUMNS] for table in rows_of(begins, enters, ends)])
+    assert own[:, MEASURED].sum() > 1.05 * np.max(ends[-1])  # what each one's own seconds would come to
+
+
+def test_clocks_that_drift_are_right_to_a_latency_where_all_compute_alike() -> None:
+    """They were compared at the end: at the beginning they are off by ten latencies."""
+    begins, enters, ends = supersteps_of(2, 1e-3, np.full((200, 2), 1e-2))
+    drift = 1e-2 / np.max(ends[-1])
+    apart = (np.array(instants) * (1, 1 + drift) - (0, 1e-2) for instants in (begins, enters, ends))
+    found = combine(rows_of(*apart), [0.0, 0.0])
+    assert found[:, MEASURED].sum() == pytest.approx(np.max(ends[-1]), rel=1e-2)
+    exchange = found[:, MEASURED] - found[:, SECONDS]
+    assert (exchange >= -1e-9).all()
+    assert (exchange <= 2.001e-3).all()
 
 
 def test_the_log_of_a_trace_begins_when_the_program_does() -> None:

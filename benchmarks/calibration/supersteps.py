@@ -34,7 +34,8 @@ import pybsp
 from pybsp import collectives
 from pybsp.errors import UsageError
 from pybsp.ground.chunk import COLUMNS
-from pybsp.ledger.log import MEASURED, SECONDS, spans
+from pybsp.ledger.combining import clocks_ahead
+from pybsp.ledger.log import MEASURED, SECONDS, by_one_clock, spans
 
 from . import patterns
 from .patterns import WORD
@@ -50,6 +51,7 @@ QUEUED = 1e-7  # seconds that an item of a queue may take, roughly: no statement
 LAST = 25  # visits: what they have in common is steady, and still follows a machine that changes
 SETTLED = 0.02  # drift over the last five batches, relative, at which a machine counts as warm
 EXCHANGED = ("bsp", "held-out", "queue")  # experiments of which the exchange alone is noted too
+COMPARED = 16  # visits to exchanges after which clocks are compared again, where there are several
 ROUNDS = 4  # of supersteps in a sample whose exchanges are noted: an even number, as of all samples of two processors
 LONG = 1e-3  # seconds of computing before each, from which on one will do
 MEMORY = 1 << 26  # bytes that computing goes through, PIECE by piece: more than caches hold
@@ -101,6 +103,9 @@ class Bench:
         self._line = (0.0, 0.0, 0.0)  # l, o_msg, g: roughly, by `pilot`
         # Of the supersteps that were timed last, with those before them.
         self._noted: NDArray[np.float64] = np.empty((0, 3))
+        # Visits to exchanges; by how much each processor's clock is ahead of processor 0's, None where they have one.
+        self._exchanged = 0
+        self._ahead: list[float] | None = None
         self.exchanged: list[Sample] = []
         self.timer = Timer(*self._together(list(timer(bsp.time))).max(axis=0).tolist())
 
@@ -229,7 +234,13 @@ class Bench:
         after = [self._after(point.delay, one) for one in operations] if point.delay else list(operations)
         self._stamps(after, count, rounds, before)
         noted = self._together(self._noted.ravel().tolist()).reshape(self.bsp.p, -1, 3)
-        computed, measured, _ = spans(*np.moveaxis(noted, 2, 0))
+        begins, computing, whole = np.moveaxis(noted, 2, 0)
+        if self._exchanged % COMPARED == 0:
+            self._ahead = clocks_ahead(self.bsp._superstep)
+        self._exchanged += 1
+        if self._ahead is not None:
+            begins = by_one_clock(begins, computing, whole, self._ahead)
+        computed, measured, _ = spans(begins, computing, whole)
         # An operation may be several supersteps. What comes before the samples is one round of all.
         of_rounds = (measured - computed).reshape(before + count * rounds, -1)
         alone, repeats = point._replace(where=EXCHANGE), rounds * len(operations)
@@ -283,8 +294,8 @@ class Bench:
                 for operation in sample:
                     operation(machine)
                 stamps.append(clock())
-            one_clock = machine._superstep.transport.one_clock
-            self._noted = log.timed(first, one_clock)[:, [COLUMNS, SECONDS, MEASURED]]
+            virtual = machine._superstep.transport.one_clock is None
+            self._noted = log.timed(first, virtual)[:, [COLUMNS, SECONDS, MEASURED]]
         return stamps
 
     @contextmanager

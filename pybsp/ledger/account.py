@@ -32,15 +32,18 @@ class Account:
         label: of that.
         lasting: the label of the supersteps after it.
         stays: in parts (parts/totals.py); None where nothing was split.
+        ahead: seconds by which each processor's clock was ahead of processor 0's when the ledger was asked for; None
+            where they have one.
     """
 
-    __slots__ = ("_started", "_transport", "label", "lasting", "log", "stays")
+    __slots__ = ("_started", "_transport", "ahead", "label", "lasting", "log", "stays")
     virtual = False
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self.log = Log()
         self.stays: Stays | None = None
+        self.ahead: list[float] | None = None
         self.label, self.lasting = "", ""
         self.begin()
 

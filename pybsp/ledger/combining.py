@@ -41,7 +41,9 @@ def exchange_ledger(
     after = superstep.account.after() if after is None else after
     log.update_counts()
     # Before the rounds: what is combined takes the place of own rows, and where processor 0 alone gets it, of its own.
-    begins, start = log.begins(log.combined, len(log)) if superstep.transport.one_clock else None, first
+    timed = superstep.transport.one_clock is not None
+    begins, start = log.begins(log.combined, len(log)) if timed else None, first
+    compared = False
     while True:
         round_ = shares(first, len(log), superstep.p)
         last = round_[-1][1] if round_ else first
@@ -66,6 +68,8 @@ def exchange_ledger(
         log.put_after([of_one[3] for of_one in notes])
         if not round_:
             break
+        if timed and not compared:
+            superstep.account.ahead, compared = clocks_ahead(superstep), True
         mine: dict[int, Parcel] = {}
         found: Charges = {}
         if superstep.pid < len(round_):
@@ -73,7 +77,9 @@ def exchange_ledger(
             tables = [*_tables(arrival.parcels, end - begin)]
             if any(of_all):
                 found = charges(tables, [of_all[source] for source, _ in arrival.parcels], begin, machine)
-            mine = dict.fromkeys(range(superstep.p if everybody else 1), _parcel(combine(tables)))
+            mine = dict.fromkeys(
+                range(superstep.p if everybody else 1), _parcel(combine(tables, superstep.account.ahead))
+            )
         arrival = superstep.meet(LEDGER, (found, None, None) if found else None, mine)
         notes = superstep.settle(arrival, LEDGER, what)
         log.put_charges(one for one in notes or () if one is not None)
@@ -82,6 +88,18 @@ def exchange_ledger(
         if first == len(log):
             break
     superstep.account.leave_out(entered)
+
+
+def clocks_ahead(superstep: SuperstepEngine) -> list[float] | None:
+    """Seconds by which each processor's clock is ahead of processor 0's; None where they have one. Collective."""
+    transport = superstep.transport
+    if transport.one_clock is not False:  # of virtual time there are none
+        return None
+    found = transport.clocks()
+    notes = superstep.settle(superstep.meet(LEDGER, (found, None, None), {}), LEDGER, ASKING)
+    assert notes is not None
+    ahead: list[float] = notes[0]
+    return ahead
 
 
 @once

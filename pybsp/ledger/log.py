@@ -216,15 +216,20 @@ class Log(Chunk):
             begins += np.repeat((np.nan, *between), np.diff(places, prepend=0, append=len(begins)))
         return begins[first - start : -1]
 
-    def timed(self, first: int, one_clock: bool) -> NDArray[np.float64]:
-        """The rows from `first` on, each with when it began, or NaN, shape (supersteps, COLUMNS + 1): a copy."""
+    def timed(self, first: int, virtual: bool = False) -> NDArray[np.float64]:
+        """The rows from `first` on, each with when it began, or NaN, shape (supersteps, COLUMNS + 1): a copy.
+
+        Args:
+            first: number of a superstep.
+            virtual: whether time is: then it is not known when they began.
+        """
         last = len(self)
         rows = np.full((last - first, COLUMNS + 1), np.nan)
         at = 0
         for piece in self.pieces(first, last):
             rows[at : at + len(piece), :COLUMNS] = piece
             at += len(piece)
-        if one_clock:
+        if not virtual:
             known = max(first, self.combined)
             rows[known - first :, COLUMNS] = self.begins(known, last)
         return rows
@@ -432,7 +437,7 @@ def ridden(of_all: Iterable[Rode]) -> dict[int, dict[str, int]]:
 
 
 def spans(begins: NDArray[np.float64], seconds: NDArray[np.float64], measured: NDArray[np.float64]) -> Spans:
-    """What supersteps took whose processors have one clock: computing, all, and the mean of what each computed.
+    """What supersteps took, by one clock: computing, all, and the mean of what each computed.
 
     They go from when the last processor has ended the superstep before until the last one has computed, and ended this.
     By the largest of each one's own seconds, who ends one late would count twice: it took long, and then others wait.
@@ -453,11 +458,42 @@ def spans(begins: NDArray[np.float64], seconds: NDArray[np.float64], measured: N
     )
 
 
-def combine(tables: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+def by_one_clock(
+    begins: NDArray[np.float64],
+    seconds: NDArray[np.float64],
+    measured: NDArray[np.float64],
+    ahead: Sequence[float],
+) -> NDArray[np.float64]:
+    """When supersteps began, as `spans` has them, by the clock of the first processor.
+
+    Clocks drift, and what is known of them was found when the ledger was asked for. But nobody ends a superstep before
+    all have entered its exchange, which bounds what each may be off in a row.
+
+    Args:
+        begins: by each one's own clock.
+        seconds, measured: as of `spans`.
+        ahead: seconds by which each clock is ahead of the first processor's.
+
+    Examples:
+        >>> from pybsp.ledger.log import by_one_clock
+        >>> begins, seconds, measured = np.array([[5.0], [105.0]]), np.array([[1.0], [2.0]]), np.array([[4.0], [3.0]])
+        >>> by_one_clock(begins, seconds, measured, [0, 100]).tolist()
+        [[5.0], [5.0]]
+        >>> by_one_clock(begins, seconds, measured, [0, 90]).tolist()  # it cannot have entered when the first has ended
+        [[5.0], [7.0]]
+    """
+    begins = begins - np.array(ahead)[:, np.newaxis]
+    entered, ended = begins + seconds, begins + measured
+    early, late = np.maximum(entered[0] - ended, 0.0), np.maximum(entered - ended[0], 0.0)
+    return np.asarray(begins + early - late)
+
+
+def combine(tables: Iterable[NDArray[np.float64]], ahead: Sequence[float] | None = None) -> NDArray[np.float64]:
     """What all processors did in some supersteps, from the rows of each: those of processor 0 come first.
 
     Args:
-        tables: of each processor, shape (supersteps, COLUMNS), or with a column more: when each began, by one clock.
+        tables: of each processor, shape (supersteps, COLUMNS), or with a column more: when each began.
+        ahead: seconds by which each one's clock is ahead of processor 0's; None: they have one clock.
 
     Returns:
         shape (supersteps, COLUMNS): processor 0's label; the maxima of work, seconds, measured (by one clock: `spans`),
@@ -477,8 +513,10 @@ def combine(tables: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
         ways |= other[:, WAYS].astype(np.int64)
     mean = seconds / p
     if of_all[0].shape[1] > COLUMNS:
-        clocks = np.stack([table[:, [COLUMNS, SECONDS, MEASURED]].T for table in of_all], axis=1)
-        most[:, SECONDS], most[:, MEASURED], mean = spans(*clocks)
+        begins, own, measured = np.stack([table[:, [COLUMNS, SECONDS, MEASURED]].T for table in of_all], axis=1)
+        if ahead is not None:
+            begins = by_one_clock(begins, own, measured, ahead)
+        most[:, SECONDS], most[:, MEASURED], mean = spans(begins, own, measured)
     most[:, LABEL], most[:, WAYS] = labels, ways
     messages = np.maximum(most[:, MESSAGES_OUT], most[:, MESSAGES_IN])
     items = np.maximum(most[:, ITEMS_OUT], most[:, ITEMS_IN])

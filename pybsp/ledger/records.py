@@ -98,18 +98,18 @@ class Record(NamedTuple):
     label: as given to `bsp.superstep`, or "".
     work: flop charged by `bsp.work`, maximum over processors; what is charged in parts of the machine is in `parts`.
     seconds: of computing, maximum over processors (virtual processors: work / r, unless measured); that in parts of
-        the machine too, whose exchanges are in `exchange` and `exchange_predicted`. Of processors that have one clock,
-        as those that share memory, from when the last has ended the superstep before until the last has computed.
+        the machine too, whose exchanges are in `exchange` and `exchange_predicted`. On ranks from when the last has
+        ended the superstep before until the last has computed, by processor 0's clock.
     messages: that one processor sends or receives, maximum over processors; what a queue sends to one destination is
         one message.
     h_out, h_in: words that one processor sends, and receives, maximum over processors.
     h: the larger of the two.
     M: words that all processors send.
     predicted: seconds of all of it: computing as in `seconds`, exchange by the machine in force.
-    measured: seconds from the last sync to the end of this one, maximum over processors; of those that have one clock,
-        from when the last has ended the former until the last has ended this: then sums are the time that went by.
+    measured: seconds from the last sync to the end of this one: on ranks from when the last has ended the former until
+        the last has ended this, so that sums are the time that went by; else the maximum over processors.
     items: of queues, that one processor sends or receives, maximum over processors.
-    seconds_mean: of computing, mean over processors; of those that have one clock, of what each computes in `seconds`.
+    seconds_mean: of computing, mean over processors; on ranks of what each computes in `seconds`.
     exchange_predicted: seconds that the exchange takes by the machine in force: g*h + l, and what messages and items
         cost; of Valiant's cost, what it takes beyond computing.
     charged: seconds that a processor's charged work takes by the machine's r, and by its rates of some kinds, maximum

@@ -29,9 +29,10 @@ from ..runs import simulation
 from ..runs.session import Session
 from ..runs.world import mark, report_failure, usable_mpi
 from ..transport import END, FAIL, KIND, LOGP, Arrival
+from ..transport.clocks import clocks
 from .arguments import CAPACITIES
 from .ranks import RankProcessor
-from .recording import TracedProcessor, clocks, gather
+from .recording import TracedProcessor, gather
 from .replay import predict
 from .simulation import machine_in_force, simulate
 from .termination import Detection
@@ -239,7 +240,7 @@ class _LogPSession(Session[RankProcessor]):
     def make(self, decided: LogPMachine, arguments: Mapping[str, Any]) -> RankProcessor:
         if not (self._trace or self._file()):
             return RankProcessor(self.transport, decided, self._capacity, self._pace)
-        self._clocks = time.perf_counter(), clocks(self.transport)
+        self._clocks = time.perf_counter(), clocks(self.transport, self.transport.hosts)
         return TracedProcessor(self.transport, decided, self._capacity, self._pace)
 
     def watched(self, processor: RankProcessor) -> tuple[Callable[[], str], Callable[[], str], float | None]:

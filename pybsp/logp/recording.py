@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..compiled import stamps as compiled
-from ..ground.clocks import ROUNDS, Clock, offset
+from ..ground.clocks import Clock
 from ..machines.logp import LogPMachine
 from ..transport import DRAIN, MAIL, Section
+from ..transport.clocks import clocks
 from ..transport.medium import MPITransport
 from .operations import RECV, SEND
 from .ranks import RankProcessor, TimeNotes
@@ -130,47 +130,6 @@ class TracedProcessor(RankProcessor):
 # -- clocks ------------------------------------------------------------------------------------------------------------
 
 
-def clocks(transport: MPITransport) -> dict[str, Clock]:
-    """Of each host but processor 0's its clock against that one's; on processor 0. Collective.
-
-    Ranks of a host share a clock, that of `time.perf_counter`. Processor 0 asks the first one of each other host, one
-    host after the other. Nothing else is on its way between the two.
-    """
-    found: dict[str, Clock] = {}
-    for host in dict.fromkeys(transport.hosts):
-        leader = transport.hosts.index(host)
-        if host != transport.hosts[0]:
-            if transport.pid == 0:
-                found[host] = _ask(transport, leader)
-            elif transport.pid == leader:
-                _answer(transport)
-    return found
-
-
-def _ask(transport: MPITransport, pid: int) -> Clock:
-    asked, stamp, answered = np.empty((3, ROUNDS))
-    for number in range(ROUNDS):
-        asked[number] = time.perf_counter()
-        _pass(transport, pid, np.zeros(1), True)
-        _pass(transport, pid, stamp[number : number + 1], False)
-        answered[number] = time.perf_counter()
-    return offset(asked, stamp, answered)
-
-
-def _answer(transport: MPITransport) -> None:
-    question = np.empty(1)
-    for _ in range(ROUNDS):
-        _pass(transport, 0, question, False)
-        _pass(transport, 0, np.array([time.perf_counter()]), True)
-
-
-def _pass(transport: MPITransport, pid: int, number: NDArray[np.float64], sends: bool) -> None:
-    comm, ranks, tag = transport.channel()
-    request = (comm.Isend if sends else comm.Irecv)(number, ranks[pid], tag)
-    if not request.Test():
-        transport.waiter.until(type(request).Test, request)
-
-
 class Clocks(NamedTuple):
     """Clocks of hosts when a run began and when it ended, and these moments on processor 0's clock, in seconds."""
 
@@ -211,7 +170,7 @@ def gather(
         began: when `first` was found, by `time.perf_counter`.
         first: the clocks then.
     """
-    last, ended = clocks(transport), time.perf_counter()
+    last, ended = clocks(transport, transport.hosts), time.perf_counter()
     arrival = transport.exchange(DRAIN, None, {0: {MAIL: processor.section()}})
     if transport.pid:
         return None

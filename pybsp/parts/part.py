@@ -163,7 +163,7 @@ class Split(Generic[Machine]):
         for kind, flops in part.account.log.take_kinds().items():
             whole.account.log.note_kind(kind, flops)
         spent = part.account.time() - self._began  # before others are waited for
-        rows = part.account.log.timed(self._first, part.transport.one_clock)
+        rows = part.account.log.timed(self._first, part.transport.one_clock is None)
         computed = float(rows[:, SECONDS].sum()) + part.account.break_off()
         try:
             if isinstance(error, KeyboardInterrupt) or killed(error) or not process.takes_part():

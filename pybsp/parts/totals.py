@@ -158,7 +158,8 @@ def exchange_totals(engine: SuperstepEngine, machine: BSPMachine | EBSPMachine) 
     for_each: defaultdict[int, list[Stay]] = defaultdict(list)
     for stay in stays.fresh():
         for_each[number[stay.members[0]]].append(stay)
-    parcels = {dest: _parcel(of_one) for dest, of_one in for_each.items()}
+    ahead = 0.0 if engine.account.ahead is None else engine.account.ahead[engine.pid]
+    parcels = {dest: _parcel(of_one, ahead) for dest, of_one in for_each.items()}
     arrival = engine.meet(LEDGER, None, parcels)
     engine.settle(arrival, LEDGER, what)
     # The first member's own come first: rows that are combined already are the same on all.
@@ -189,10 +190,17 @@ def _of_plain(saved: Sequence[Any]) -> Stay:
     return Stay(superstep, tuple(members), _with_begins(rows), combined, tuple(map(_of_plain, inner)))
 
 
-def _parcel(stays: Sequence[Stay]) -> Parcel:
-    """Stays as what is sent: plain data, which counts nothing."""
+def _parcel(stays: Sequence[Stay], ahead: float) -> Parcel:
+    """Stays as what is sent: plain data, which counts nothing.
+
+    Args:
+        stays: of this processor.
+        ahead: seconds by which its clock is ahead of that by which the rows sent begin.
+    """
     described: Any = [*map(_described, stays)]
-    data = np.concatenate([*_rows(stays)]).reshape(-1).view(np.uint8)
+    rows = np.concatenate([*_rows(stays)])
+    rows[:, COLUMNS] -= ahead
+    data = rows.reshape(-1).view(np.uint8)
     return {REPLIES: Section(described, 0, 0, data if data.size else None)}
 
 

@@ -57,6 +57,9 @@ class Recorded:
         part: Recorded = transport
         return part
 
+    def clocks(self) -> list[float]:
+        return []  # its time is virtual
+
     def time(self) -> float:
         return 0.0
 
@@ -66,7 +69,7 @@ class Recorded:
     def revoke(self, cause: BaseException) -> None:
         """There are no others."""
 
-    revoked, settled, one_clock = False, None, False
+    revoked, settled, one_clock = False, None, None
 
     def free(self) -> None:
         """It holds nothing."""

@@ -174,8 +174,11 @@ class Transport(Protocol):
         """
 
     @property
-    def one_clock(self) -> bool:
-        """Whether `time`, of all processors, is by one clock that goes on while they compute."""
+    def one_clock(self) -> bool | None:
+        """Whether all processors compute by one clock; None where their time is virtual."""
+
+    def clocks(self) -> list[float]:
+        """Seconds by which each processor's clock is ahead of processor 0's: on that one. Collective."""
 
     def time(self) -> float:
         """Seconds on this processor's clock; virtual on virtual processors."""

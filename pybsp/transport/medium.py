@@ -28,6 +28,7 @@ from ..ground.announcing import announce
 from ..ground.failures import Failure
 from ..processes import process
 from . import FAIL, FREE, KIND, QUIET, SYNC, Arrival, Charge, Parcel, Parcels, wire
+from .clocks import clocks
 from .crossing import Crossing
 from .delivery import Delivery
 from .flight import InFlight
@@ -377,6 +378,15 @@ class MPITransport(ABC):
     def one_clock(self) -> bool:
         # Who shares memory has the same system's clock; hosts may have the same name and different ones.
         return len(set(self.nodes)) == 1
+
+    def clocks(self) -> list[float]:
+        nodes = self.nodes
+        try:
+            found = clocks(self, nodes)
+        except BaseException as error:
+            self.left(error)
+            raise
+        return [found[node].offset if node in found else 0.0 for node in nodes] if self.pid == 0 else []
 
     def time(self) -> float:
         return time.perf_counter()

@@ -401,7 +401,10 @@ class VirtualTransport:
     def watch_crossing(self, where: Callable[[], str]) -> None:
         self._meeting.scheduler.where[self._meeting.pids[self.pid]] = where
 
-    one_clock = False
+    one_clock = None
+
+    def clocks(self) -> list[float]:
+        return []  # there is nothing to compare
 
     def time(self) -> float:
         return self._meeting.clock

@@ -79,10 +79,10 @@ def test_a_message_counts_the_words_of_its_data_and_its_tag_none(spmd: Spmd, pay
     assert costs(spmd, traffic) == (("", 0.0, 1, words, words, words, p * words) if p > 1 else ("", 0.0, 0, 0, 0, 0, 0))
 
 
-def test_the_supersteps_of_a_host_add_up_to_the_time_that_went_by(spmd: Spmd) -> None:
+def test_supersteps_add_up_to_the_time_that_went_by(spmd: Spmd) -> None:
     """Also where one processor is late in every other superstep, which by its own time would count twice."""
 
-    def main(bsp: pybsp.BSP) -> tuple[list[float], list[float], list[float], bool]:
+    def main(bsp: pybsp.BSP) -> tuple[list[float], list[float], list[float], bool | None]:
         x = bsp.array(1)
         bsp.sync()
         many = 20000 if bsp.pid == 0 else 0  # which the last processor adds up while the first goes on
@@ -99,15 +99,16 @@ def test_the_supersteps_of_a_host_add_up_to_the_time_that_went_by(spmd: Spmd) ->
         bsp.sync()
         clocks.append(time.perf_counter())
         records = list(bsp.ledger)[before:]
-        one_clock = bsp._superstep.transport.one_clock  # not without shared memory: then names of hosts alone say so
+        one_clock = bsp._superstep.transport.one_clock
         return clocks, [record.measured for record in records], [record.exchange for record in records], one_clock
 
     clocks, measured, exchanges, one_clock = zip(*spmd(main), strict=True)
     assert min(exchanges[0]) >= 0
     assert len(set(one_clock)) == 1
-    if one_clock[0]:
+    if one_clock[0] is not None:
         earliest, begun, computed, ended = (max(instants) for instants in zip(*clocks, strict=True))
-        assert computed - begun <= sum(measured[0]) <= ended - earliest
+        about = 1.0 if one_clock[0] else 1.15  # several are compared
+        assert (computed - begun) / about <= sum(measured[0]) <= (ended - earliest) * about
 
 
 @pytest.mark.parametrize("everybody", [True, False])
@@ -197,8 +198,8 @@ def test_what_parts_took_is_within_the_superstep_that_they_are_in(spmd: Spmd) ->
 
     record, one_clock = spmd(main)[0]
     assert record.parts.supersteps == 32
-    if one_clock:
-        assert record.parts.measured <= record.measured
+    if one_clock is not None:
+        assert record.parts.measured <= record.measured * (1.0 if one_clock else 1.15)
 
 
 def test_what_is_sent_to_oneself_counts_nothing(spmd: Spmd) -> None:
