@@ -5,13 +5,13 @@ The cheapest is that of the least exact cost; what goes in pieces is charged for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..errors import UsageError
-from ..machines.cost import Machine
+from ..machines.cost import Cost, Machine
 from .primitive import elementwise, is_array
 
 
@@ -111,3 +111,25 @@ def joining(machine: Machine, words: float) -> float:
     half the operations, lose by them wherever memory is what limits both.
     """
     return words / machine.r
+
+
+def cheapest(
+    machine: Machine,
+    words: float,
+    degrees: Iterable[int],
+    trees: Callable[[int], Cost],
+    blocks: Callable[[], Cost] | None,
+) -> tuple[str, int]:
+    """What costs least for a value of so many words: ("trees", degree), or ("blocks", 0), which join it besides.
+
+    Args:
+        machine: which it is for.
+        words: of the value.
+        degrees: that trees may have, ascending.
+        trees: what they cost by their degree.
+        blocks: what these cost; None: the value is not to be cut.
+    """
+    seconds, degree = min((trees(degree).seconds, degree) for degree in degrees)
+    if blocks is not None and blocks().seconds + joining(machine, words) < seconds:
+        return "blocks", 0
+    return "trees", degree

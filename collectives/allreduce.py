@@ -11,7 +11,7 @@ from ..bsp import BSP
 from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
 from . import by_blocks, fixed_order, groups, tree
-from .algorithms import items_of, joining, named, trees_or_blocks
+from .algorithms import cheapest, items_of, named, trees_or_blocks
 from .counted.blocks import counted as counted_blocks
 from .counted.groups import counted as counted_groups
 from .plan import Plan
@@ -96,21 +96,13 @@ def _blocks(machine: Machine, words: float, items: int) -> Cost:
 def choose(
     machine: Machine, words: float, items: int = 0, order: Order = "any", algorithm: str | None = None
 ) -> tuple[str, int]:
-    """What costs least: ("trees", degree), or ("blocks", 0) where op works on at least p items one by one.
-
-    Blocks are charged for joining them too (algorithms.py).
-    """
-    p, whole = machine.p, math.ceil(words)
+    """What costs least: ("trees", degree), or ("blocks", 0) where op works on at least p items one by one."""
     if algorithm == "blocks":
         return "blocks", 0
+    p, whole = machine.p, math.ceil(words)
     degrees = tree.degrees(p) if order == "any" else fixed_order.degrees(p)
-    best = min(degrees, key=lambda degree: _trees(machine, whole, degree, order).seconds)
-    trees_cost = _trees(machine, whole, best, order)
-    if algorithm is None and items >= p > 1:
-        by_blocks_seconds = _blocks(machine, words, items).seconds + joining(machine, words)
-        if by_blocks_seconds < trees_cost.seconds:
-            return "blocks", 0
-    return "trees", best
+    blocks = partial(_blocks, machine, words, items) if algorithm is None and items >= p > 1 else None
+    return cheapest(machine, words, degrees, lambda degree: _trees(machine, whole, degree, order), blocks)
 
 
 def cost(

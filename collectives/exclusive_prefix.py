@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..ground.short_records import INT_END, NUMBERS
 from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
 from . import exclusive_blocks, prefix_trees, tree
-from .algorithms import items_of, joining, named, trees_or_blocks
+from .algorithms import cheapest, items_of, named, trees_or_blocks
 from .blocks import Ints
 from .counted.prefix_trees import counted as counted_trees
 from .one_superstep import Exchange, new_exchange
@@ -104,18 +104,13 @@ def choose(machine: Machine, words: float) -> int:
 
 @lru_cache(maxsize=1024)
 def choose_way(machine: Machine, words: float, items: int, requested: str | None, given: int | None) -> tuple[str, int]:
-    """What costs least: ("trees", degree), or ("blocks", 0) where op works on the items of an array one by one.
-
-    Blocks are charged for joining them too (algorithms.py).
-    """
-    whole = math.ceil(words)
-    trees = "trees", given or choose(machine, whole)
-    if requested == "trees" or (requested is None and not 1 < machine.p <= items):
-        return trees
+    """What costs least: ("trees", degree), or ("blocks", 0) where op works on the items of an array one by one."""
     if requested == "blocks":
         return "blocks", 0
-    by_blocks = exclusive_blocks.cost(machine, items, words / items).seconds + joining(machine, words)
-    return ("blocks", 0) if by_blocks < _trees(machine, whole, trees[1]).seconds else trees
+    whole, blocks = math.ceil(words), None
+    if requested is None and items >= machine.p > 1:
+        blocks = partial(exclusive_blocks.cost, machine, items, words / items)
+    return cheapest(machine, words, [given or choose(machine, whole)], partial(_trees, machine, whole), blocks)
 
 
 def cost(

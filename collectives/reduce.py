@@ -14,7 +14,7 @@ from ..ground.short_records import NUMBERS
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Ride, Supersteps
 from . import by_blocks, fixed_order, tree
-from .algorithms import items_of, joining, named, trees_or_blocks
+from .algorithms import cheapest, items_of, named, trees_or_blocks
 from .counted.blocks import counted as counted_blocks
 from .plan import Plan, Step, joined
 from .primitive import (
@@ -103,21 +103,15 @@ def choose(
     root: int = 0,
     algorithm: str | None = None,
 ) -> tuple[str, int]:
-    """What costs least: ("trees", degree), or ("blocks", 0) where op works on at least p items one by one.
-
-    Blocks are charged for joining them too (algorithms.py).
-    """
-    p, whole = machine.p, math.ceil(words)
+    """What costs least: ("trees", degree), or ("blocks", 0) where op works on at least p items one by one."""
     if algorithm == "blocks":
         return "blocks", 0
+    p, whole = machine.p, math.ceil(words)
     degrees = tree.degrees(p) if order == "any" else fixed_order.degrees(p)
+    # The root changes little or nothing: degrees are compared for one, or each root would need all plans.
     best = min(degrees, key=lambda degree: trees(p, degree, 0, order).cost(machine, whole).seconds)
-    trees_cost = trees(p, best, root, order).cost(machine, whole)
-    if algorithm is None and items >= p > 1:
-        by_blocks_seconds = _blocks(machine, words, items, root).seconds + joining(machine, words)
-        if by_blocks_seconds < trees_cost.seconds:
-            return "blocks", 0
-    return "trees", best
+    blocks = partial(_blocks, machine, words, items, root) if algorithm is None and items >= p > 1 else None
+    return cheapest(machine, words, [best], lambda degree: trees(p, degree, root, order).cost(machine, whole), blocks)
 
 
 def _blocks(machine: Machine, words: float, items: int, root: int) -> Cost:
