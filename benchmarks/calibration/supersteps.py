@@ -397,8 +397,11 @@ class Bench:
         }
         if way in alone:
             return alone[way]
-        # The one of its permutation, to whom it sends most; of all processors, which make what they keep together.
-        everybody = tuple(max(relation.sends(pid), key=itemgetter(1), default=(pid,))[0] for pid in range(bsp.p))
+        # The one of its permutation, to whom it sends most, or the next one, which the indices of a pattern that is made
+        # go to; of all processors, which make what they keep together.
+        everybody = tuple(
+            max(relation.sends(pid), key=itemgetter(1), default=((pid + 1) % bsp.p,))[0] for pid in range(bsp.p)
+        )
         dest, key = everybody[bsp.pid], (words, everybody)
         # A program's patterns and queues have something for itself too.
         dests, items, twice = np.repeat([dest, bsp.pid], words), np.tile(np.arange(words), 2), np.ones(2 * words)

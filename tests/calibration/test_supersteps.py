@@ -74,6 +74,22 @@ def test_a_kernel_has_a_sample_of_each_processor() -> None:
 MACHINE3 = replace(MACHINE, p=3)
 
 
+def test_the_indices_of_a_pattern_that_is_made_go_to_another_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else calibration on several hosts would say that they take no time."""
+    went: list[int] = []
+    pattern = pybsp.Array.pattern
+
+    def noted(self: pybsp.Array, *args: Any) -> Any:
+        found = pattern(self, *args)
+        went.append(found.index_bytes)
+        return found
+
+    monkeypatch.setattr(pybsp.Array, "pattern", noted)
+    point = Point("way", "making", "bsp", EXCHANGE, size=8 * 20, messages=1)
+    pybsp.simulate(lambda bsp: Bench(bsp, FEW).measure(point, 0), p=3, machine=MACHINE3)
+    assert set(went) == {8 * 20}
+
+
 def test_points_that_take_too_long_are_left_out_by_what_the_pilot_saw() -> None:
     slow = replace(MACHINE, g=1e-6)
 
