@@ -19,6 +19,7 @@ from pybsp.ledger.account import Account
 from pybsp.ledger.log import INDICES, MEAN, MEASURED, SECONDS, Log, combine, ridden, spans
 from pybsp.ledger.trace import Tracer
 from pybsp.messages.mail import Mail
+from pybsp.parts.totals import Stay, Stays
 from pybsp.rides.ride import Supersteps
 from pybsp.supersteps import superstep
 
@@ -122,6 +123,16 @@ def test_rows_of_a_run_that_goes_on_have_no_clock_but_what_comes_then_has() -> N
     resumed.put([np.full((1, COLUMNS), 9.0)])
     assert np.array_equal(resumed.begins(resumed.combined, 3), [np.nan, 90], equal_nan=True)
     assert resumed.timed(0)[:, COLUMNS].tolist()[2] == 90
+
+
+def test_stays_in_parts_before_a_run_goes_on_have_no_clock() -> None:
+    stays = Stays()
+    inner = Stay(1, (0, 1), noted((1, 2), began=6.0).timed(0), 0)
+    stays.all.append(Stay(0, (0, 1), noted((1, 10), (1, 3), began=5.0).timed(0), 1, (inner,)))
+    (again,) = Stays.of_saved(stays.as_saved()).all
+    for rows, saved in (again.rows, stays.all[0].rows), (again.inner[0].rows, inner.rows):
+        assert np.array_equal(rows[:, :COLUMNS], saved[:, :COLUMNS])
+        assert np.isnan(rows[:, COLUMNS]).all()
 
 
 def test_spans_of_processors_that_begin_together_are_the_largest() -> None:

@@ -397,8 +397,8 @@ class Bench:
         }
         if way in alone:
             return alone[way]
-        # The one of its permutation, to whom it sends most, or the next one, which the indices of a pattern that is made
-        # go to; of all processors, which make what they keep together.
+        # The one of its permutation, to whom it sends most; the next one, to whom the indices of a pattern that is made
+        # go. Of all processors, which make what they keep together.
         everybody = tuple(
             max(relation.sends(pid), key=itemgetter(1), default=((pid + 1) % bsp.p,))[0] for pid in range(bsp.p)
         )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ground.chunk import COLUMNS, clock
-from ..ledger.combining import ASKING
+from ..ledger.combining import ASKING, clocks_ahead
 from ..ledger.ledger import priced
 from ..ledger.log import ITEMS, MEASURED, MESSAGES, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, combine
 from ..ledger.records import NO_PARTS, PartTotals
@@ -158,6 +158,8 @@ def exchange_totals(engine: SuperstepEngine, machine: BSPMachine | EBSPMachine) 
     for_each: defaultdict[int, list[Stay]] = defaultdict(list)
     for stay in stays.fresh():
         for_each[number[stay.members[0]]].append(stay)
+    if engine.account.ahead is None:  # no superstep has ended yet, or they have one clock
+        engine.account.ahead = clocks_ahead(engine)
     ahead = 0.0 if engine.account.ahead is None else engine.account.ahead[engine.pid]
     parcels = {dest: _parcel(of_one, ahead) for dest, of_one in for_each.items()}
     arrival = engine.meet(LEDGER, None, parcels)
@@ -174,20 +176,16 @@ def exchange_totals(engine: SuperstepEngine, machine: BSPMachine | EBSPMachine) 
     return stays.totals
 
 
-def _with_begins(rows: Rows) -> Rows:
-    """Rows as a stay has them; in older checkpoints none says when it began."""
-    return rows if rows.shape[1] > COLUMNS else np.column_stack((rows, np.full(len(rows), np.nan)))
-
-
 def _plain(stay: Stay) -> tuple[Any, ...]:
     """A stay as plain data."""
     return (*stay[:-1], tuple(map(_plain, stay.inner)))
 
 
 def _of_plain(saved: Sequence[Any]) -> Stay:
-    """The stay; in older checkpoints none has others in it."""
+    """The stay; in older checkpoints none has others in it. When its rows began is by a clock that is no more."""
     superstep, members, rows, combined, inner = (*saved, ())[:5]
-    return Stay(superstep, tuple(members), _with_begins(rows), combined, tuple(map(_of_plain, inner)))
+    rows = np.column_stack((rows[:, :COLUMNS], np.full(len(rows), np.nan)))
+    return Stay(superstep, tuple(members), rows, combined, tuple(map(_of_plain, inner)))
 
 
 def _parcel(stays: Sequence[Stay], ahead: float) -> Parcel:
