@@ -41,6 +41,7 @@ def test_the_page_has_the_tags() -> None:
         wire.SPARSE_NOTES,
         wire.LEADERS,
         wire.LEADER_TEXTS,
+        wire.CLOCKS,
         wire.NO_MESSAGE,
     ]
     assert [cell for (cell,) in told.values()] == [str(use).strip("()") for use in uses]

@@ -38,7 +38,7 @@ import numpy as np
 from ..errors import BSPError, DeadlockError, ProcessorError, UsageError
 from ..ground.instead import hinting
 from ..machines.logp import LogPMachine
-from ..transport import DRAIN, MAIL, Parcel, Section
+from ..transport import DRAIN, MAIL, Parcel, Section, wire
 from ..transport.medium import MPITransport
 from ..transport.waiting import SPIN
 from . import wording
@@ -151,7 +151,7 @@ class RankProcessor:
         self.deadline: float | None = None
         self.failure: BSPError | None = None  # known to all; whatever is called next raises it
         self._transport, self._waiter = transport, transport.waiter
-        self._comm, self._ranks, self._tag = transport.channel()
+        self._comm, self._ranks, self._tag = transport.channel(wire.BESIDE)
         self._byte, self._testall = MPI.BYTE, MPI.Request.Testall
         p = self.p
         # Acquired first: what arrived first. (source, record kind, what decode takes)

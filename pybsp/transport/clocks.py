@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ground.clocks import ROUNDS, Clock, offset
+from . import wire
 from .waiting import Waiter
 
 if TYPE_CHECKING:
@@ -29,15 +30,14 @@ class Asked(Protocol):
     def waiter(self) -> Waiter:
         """How it waits."""
 
-    def channel(self) -> tuple[MPI.Intracomm, list[int], int]:
-        """For messages outside of exchanges: a communicator, the ranks by pid, and a tag."""
+    def channel(self, use: int) -> tuple[MPI.Intracomm, list[int], int]:
+        """For messages outside of exchanges: a communicator, the ranks by pid, and the tag of a use (wire.py)."""
 
 
 def clocks(transport: Asked, hosts: Sequence[Host]) -> dict[Host, Clock]:
     """Of each host but processor 0's its clock against that one's; on processor 0. Collective.
 
-    Processor 0 asks the first one of each other host, one host after the other. Nothing else is on its way between the
-    two.
+    Processor 0 asks the first one of each other host, one host after the other.
 
     Args:
         transport: of the processors.
@@ -72,7 +72,7 @@ def _answer(transport: Asked) -> None:
 
 
 def _pass(transport: Asked, pid: int, number: NDArray[np.float64], sends: bool) -> None:
-    comm, ranks, tag = transport.channel()
+    comm, ranks, tag = transport.channel(wire.CLOCKS)
     request = (comm.Isend if sends else comm.Irecv)(number, ranks[pid], tag)
     if not request.Test():
         transport.waiter.until(type(request).Test, request)

@@ -370,9 +370,9 @@ class MPITransport(ABC):
         """A message is measured to take so many seconds of a processor's time."""
         self.inline_data = min(max(INLINE_DATA, int(o_msg / (2 * COPYING))), INLINE_DATA_MOST)
 
-    def channel(self) -> tuple[MPI.Intracomm, list[int], int]:
-        """The communicator, the ranks by pid, and the first of two tags, for messages outside of exchanges."""
-        return self._on.comm, self._ranks, wire.tag(self._context, wire.BESIDE)
+    def channel(self, use: int) -> tuple[MPI.Intracomm, list[int], int]:
+        """The communicator, the ranks by pid, and the tag of a use (wire.py), for messages outside of exchanges."""
+        return self._on.comm, self._ranks, wire.tag(self._context, use)
 
     @property
     def one_clock(self) -> bool:

@@ -52,13 +52,14 @@ def chunks(data: Any) -> Iterable[Any]:
 # A context is the number of a transport among those that share processors. Messages of two transports never have the
 # same tag; those of one, with the same tag and between the same two, MPI keeps in their order.
 
-TAGS = 12
+TAGS = 13
 HEADS, MANIFESTS, DATA = 0, 1, 2
 BESIDE = 3  # and 4: of what runs beside exchanges (LogP)
 SPARSE_HEADS = 5  # and 6: of exchanges with even and with odd numbers
 SPARSE_WORDS, SPARSE_NOTES = 7, 8
 LEADERS, LEADER_TEXTS = 9, 10
-NO_MESSAGE = 11  # nothing has this one
+CLOCKS = 11  # questions for the time, and answers
+NO_MESSAGE = 12  # nothing has this one
 
 
 def tag(context: int, use: int) -> int:
