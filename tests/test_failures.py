@@ -1009,8 +1009,9 @@ SHOWN = re.compile(r'^  File ".*?([^/"]*)", line (\d+), in', re.MULTILINE)
             ["ValueError: 0", "KeyError: 1"],
         ),
         ("bsp.sync(", [], ["SyntaxError: '(' was never closed"]),
+        ("raise KeyboardInterrupt", ["7", "5"], ["KeyboardInterrupt"]),
     ],
-    ids=["raised", "refused", "caused", "syntax"],
+    ids=["raised", "refused", "caused", "syntax", "interrupted"],
 )
 def test_a_traceback_of_the_simulating_command_has_the_programs_steps(
     tmp_path: Path, text: str, steps: list[str], ends: list[str]
@@ -1019,7 +1020,7 @@ def test_a_traceback_of_the_simulating_command_has_the_programs_steps(
     path, wrong = tmp_path / "program.py", "def wrong(bsp):\n    raise ValueError(bsp.pid)\n"
     path.write_text(f"import pybsp\n{wrong}def main(bsp):\n    {text}\n\npybsp.run(main)\n")
     ended = run([sys.executable, "-m", "pybsp", "simulate", "-p", "2", str(path)], LIMIT)
-    assert ended.code == 1
+    assert ended.code == (130 if "Interrupt" in text else 1)
     found = [line if name == path.name else name.removesuffix(".py") for name, line in SHOWN.findall(ended.err)]
     assert found == steps, ended.err
     lines = ended.err.splitlines()

@@ -15,6 +15,8 @@ from ..ground.argument_types import ProgramAction, count, some_text
 from ..ground.files import require_outputs
 from .configured import VARIABLES, Choice
 
+INTERRUPTED = 130  # the exit status after Ctrl-C
+
 
 def add_count(parser: argparse.ArgumentParser, option: str, other: str, text: str, required: bool = False) -> None:
     """Add the number of processors: that option, or the other one, which other launchers and commands have."""

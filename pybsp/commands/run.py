@@ -26,10 +26,9 @@ from ..processes.mpiexec import default_count, whence_count
 from ..processes.supervise import end_children, supervise
 from ..runs import threads
 from .configured import TYPES, Choice, configured
-from .programs import add_count, add_program, environment_of, expecting
+from .programs import INTERRUPTED, add_count, add_program, environment_of, expecting
 from .starting import explained, refuse_shadow, start
 
-INTERRUPTED = 130  # the exit status after Ctrl-C
 LAUNCHER_FAILED = 255  # MPICH's, where it fails itself
 
 

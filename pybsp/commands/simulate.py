@@ -15,7 +15,7 @@ from ..ground.failures import outcome, shorten
 from ..routing.choice import named
 from ..runs import simulation
 from .configured import configured
-from .programs import add_count, add_program, environment_of, expecting
+from .programs import INTERRUPTED, add_count, add_program, environment_of, expecting
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -46,10 +46,10 @@ def run_here(program: Sequence[str], options: simulation.SimulateOptions) -> int
     sys.path.insert(0, str(Path(program[0]).resolve().parent))
     try:
         runpy.run_path(program[0], run_name="__main__")
-    except Exception as error:  # the program's, not one about how this command was used
+    except (Exception, KeyboardInterrupt) as error:  # the program's, not one about how this command was used
         shorten(error)
         sys.excepthook(type(error), error, error.__traceback__)
-        return 1
+        return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
     except SystemExit as end:
         if not outcome(end).lone_exit:
             raise
