@@ -1370,6 +1370,22 @@ def test_restarts_need_linux(
     assert "--restarts: expected Linux" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("saves", [False, True])
+def test_the_command_says_so_where_nothing_was_to_be_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], saves: bool
+) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))  # the command sets variables
+
+    def job(*_: Any) -> int:
+        pybsp.simulate(counting if saves else lambda bsp: bsp.sync(), *[1] * saves, p=1, checkpoint=tmp_path)
+        return 0
+
+    monkeypatch.setattr(running, "_once", job)
+    assert cli.main(["run", "-n", "1", "--checkpoint", str(tmp_path), __file__]) == 0
+    error = capsys.readouterr().err
+    assert error.startswith(f"pybsp run: nothing was saved in {tmp_path}: ") != saves, error
+
+
 def test_so_many_checkpoints_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", dict(os.environ))  # the command sets variables
     monkeypatch.setattr(running, "_started", lambda options, command: 0)

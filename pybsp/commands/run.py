@@ -152,12 +152,25 @@ def _started(options: argparse.Namespace, command: Sequence[str]) -> int:
     ledger, trace = (settings.text(name) if here else "" for name in (settings.LEDGER, settings.TRACE))
     status = expecting(ledger, trace, options, job, copies)
     notices.remove()
+    if not status and here and options.record is None:
+        _complain_of_none(settings.text(settings.CHECKPOINT), options.program)
     if status:
         removed = leftovers.remove()
         if removed.files:
             freed = f"{removed.bytes / 1e6:.1f} MB"
             print(f"pybsp run: removed {freed} that dead jobs had left in {leftovers.SHARED_MEMORY}", file=sys.stderr)
     return status
+
+
+def _complain_of_none(folders: str, program: str) -> None:
+    """Say so where checkpoints were asked for and no run has begun to have any."""
+    shared = folders.split(os.pathsep)[-1]
+    if shared and not any(Path(shared).glob("run-*/jobs")):
+        print(
+            f"pybsp run: nothing was saved in {shared}: no main in {program} has called bsp.restore(default), and then "
+            "bsp.checkpoint(state) where it can go on from",
+            file=sys.stderr,
+        )
 
 
 def _of_checkpoints(options: argparse.Namespace) -> dict[str, str]:
