@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from textwrap import dedent
 import pytest
 
 import pybsp
+from pybsp.runs import world
 
 from .launching import LIMIT, Ended, failed_once, finish, mpiexec, python, run, start
 
@@ -415,6 +417,25 @@ def test_an_error_that_the_program_swallows_is_raised_at_its_end(program: Progra
 
 
 @pytest.mark.whole
+def test_a_thread_prints_nothing_of_a_failure_that_another_processor_prints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+    world.install_hook()
+
+    def fail(quiet: bool) -> None:
+        error = ValueError("boom")
+        world.mark(error, quiet)
+        raise error
+
+    for quiet in True, False:
+        thread = threading.Thread(target=fail, args=[quiet])
+        thread.start()
+        thread.join()
+        assert ("ValueError: boom" in capsys.readouterr().err) != quiet
+
+
 def test_exit_on_one_rank_inside_of_a_run(program: Program) -> None:
     ended = ranks(
         4,

@@ -14,6 +14,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 import warnings
@@ -25,7 +26,7 @@ from typing import Any, NoReturn
 from ..errors import BSPError, LauncherError, SyncError, UsageError, where
 from ..ground import settings
 from ..ground.announcing import announce, announce_error, flush
-from ..ground.failures import Failure, culprit, failure_of, note_place, outcome, speaker
+from ..ground.failures import Failure, culprit, failure_of, note_place, outcome, quiet, speaker
 from ..messages import agreement
 from ..messages.agreement import settle
 from ..processes import leftovers, process, slurm
@@ -395,6 +396,13 @@ def install_hook() -> None:
 
     _hooks.append(hook)
     sys.excepthook = hook
+    in_threads = threading.excepthook
+
+    def thread_hook(uncaught: threading.ExceptHookArgs) -> None:
+        if uncaught.exc_value is None or not quiet(uncaught.exc_value):
+            in_threads(uncaught)
+
+    threading.excepthook = thread_hook
 
 
 def uncaught(error: BaseException, say: Callable[[], Any]) -> None:
