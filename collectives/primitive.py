@@ -255,8 +255,18 @@ def _copied(argument: Any) -> Any:
         return type(argument)(map(_copied, argument))
     try:
         return np.array(argument).data if isinstance(argument, memoryview) else pickle.loads(pickle.dumps(argument, 5))
-    except Exception:  # where it is sent it is refused by its name
-        return argument
+    except Exception:
+        if _can_be_pickled(argument):
+            raise  # of a signal's handler, in between
+        return argument  # where it is sent it is refused by its name
+
+
+def _can_be_pickled(argument: Any) -> bool:
+    try:
+        pickle.loads(pickle.dumps(argument, 5))
+    except Exception:
+        return False
+    return True
 
 
 class Call:

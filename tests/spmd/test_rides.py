@@ -485,6 +485,23 @@ def test_arguments_are_copied_at_the_start(spmd: Spmd) -> None:
         assert exchanged == [[q] * 2 for q in range(p)]
 
 
+class Interrupted:
+    """Its first pickling is interrupted, as by a signal's handler."""
+
+    times = 0
+
+    def __reduce__(self) -> Any:
+        self.times += 1
+        if self.times == 1:
+            raise TimeoutError("of a handler")
+        return Interrupted, ()
+
+
+def test_an_exception_that_comes_in_between_as_objects_are_copied_is_raised() -> None:
+    with pytest.raises(TimeoutError, match="of a handler"):
+        pybsp.simulate(lambda bsp: broadcast.start(bsp, Interrupted()), p=2)
+
+
 def test_objects_are_copied_at_the_start(spmd: Spmd) -> None:
     def joined(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
         return {"blocks": a["blocks"] + b["blocks"], "array": a["array"]}
