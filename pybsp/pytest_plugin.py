@@ -427,10 +427,11 @@ class _OnRanks(_Runner):
     def run(self, test: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         __tracebackhide__ = True
         from .errors import BSPError
+        from .ground.failures import outcome
         from .testing import on_rank, warning_filters
 
         if self._over is not None:
-            raise self._over.with_traceback(None)
+            _raise(self._over, _place(self.item))
         for name, value in kwargs.items():
             if isinstance(value, pytest.WarningsRecorder):  # it can go, and would hear nothing
                 raise self._unsendable(name, value, "it has the warnings of that", "; or use pytest.warns in the test")
@@ -441,7 +442,7 @@ class _OnRanks(_Runner):
             values = ", ".join(f"{name}={value!r}" for name, value in kwargs.items() if name != "bsp")
             if values and hasattr(error, "add_note"):
                 error.add_note(f"(with {values})")
-            raise
+            _raise(error, outcome(error).origin or _place(self.item))
 
     def _attempt(self, main: Callable[..., list[RankWarning] | None], *args: Any) -> None:
         __tracebackhide__ = True
@@ -633,8 +634,11 @@ def _origin(item: pytest.Item, error: BaseException) -> tuple[str, int] | None:
     """File and line of what ends a test, as pytest names them: of a mark, those of the test."""
     from .ground.failures import origin
 
-    if not getattr(error, "_use_item_location", False):
-        return origin(error)
+    return _place(item) if getattr(error, "_use_item_location", False) else origin(error)
+
+
+def _place(item: pytest.Item) -> tuple[str, int]:
+    """File and line of a test."""
     file, line, _ = item.reportinfo()
     return os.fspath(file), (line or 0) + 1
 
@@ -674,8 +678,10 @@ def _counting(endings: Sequence[_Ending | None]) -> int | None:
 def _of_the_test(item: pytest.Item, error: BaseException) -> BaseException:
     """The error, whose traceback begins in the test; of pybsp's own errors it ends there too, where it was called.
 
-    So do those of what has caused it. With `pytest --full-trace` all stay whole.
+    So do those of what has caused it. One that came when the test had ended here has the test's line. With `pytest
+    --full-trace` all stay whole.
     """
+    __tracebackhide__ = True
     seen: set[int] = set()
     causes: list[BaseException | None] = [] if item.config.getoption("fulltrace") else [error]
     while causes:
@@ -684,6 +690,9 @@ def _of_the_test(item: pytest.Item, error: BaseException) -> BaseException:
             seen.add(id(one))
             causes += [one.__cause__, one.__context__]
             _shorten(one)
+    if error.__traceback__ is None:
+        with suppress(type(error)):
+            _raise(error, _place(item))
     return error
 
 
@@ -709,6 +718,7 @@ def _shorten(error: BaseException) -> None:
 def _judge(item: pytest.Item, ended: Sequence[Ended]) -> None:
     """Raise what a test fails with, of what has left it on all ranks."""
     __tracebackhide__ = True
+    from .ground.failures import outcome
     from .runs.started import for_caller
     from .testing import PytestOutcome
 
@@ -724,7 +734,7 @@ def _judge(item: pytest.Item, ended: Sequence[Ended]) -> None:
     if isinstance(error, PytestOutcome):
         kind, text = error.args
         _end(kind, text, _origin(item, error))
-    raise for_caller(error, ended)
+    _raise(for_caller(error, ended), outcome(error).origin or _place(item))
 
 
 def _settle(item: pytest.Item, error: BaseException | None, endings: Sequence[_Ending | None], how: str) -> None:

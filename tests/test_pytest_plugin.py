@@ -332,6 +332,7 @@ def test_a_traceback_is_of_the_test_alone_unless_all_of_it_is_asked_for(way: str
         text = "".join(one.out for one in ended)
         of_pybsp = re.findall(r"^\S*\bpybsp/[\w/]+\.py:\d+: .*", text, re.MULTILINE)
         assert bool(of_pybsp) == whole, of_pybsp[:5]
+        assert "traceback entries are hidden" not in text
         for line in re.findall(r"^ *(.*?)  # fails$", FAILING, re.MULTILINE):
             assert line in text, line
 
@@ -700,7 +701,9 @@ def test_another_job_follows_a_test_that_has_ended_or_outlasted_one(tmp_path: Pa
     assert "test_outlasts_its_limit[p2] took longer than 1 s, its limit" in ended.out
     assert "in test_outlasts_its_limit" in ended.out  # the stack of the rank that was late
     assert "ended while" in ended.out
-    assert not re.search(r"^\S*\.py:\d+: ", ended.out, re.MULTILINE), "a failure shows pybsp's own source"
+    for error in "TimeoutError", "ProcessorError":
+        assert re.search(rf"^\S*test_bsp.py:\d+: {error}$", ended.out, re.MULTILINE), ended.out
+    assert not re.search(r"^\S*\bpybsp/\S*\.py:\d+: ", ended.out, re.MULTILINE), "a failure shows pybsp's own source"
 
 
 ENDS = r"pybsp: rank \d ends the job in \S*test_ending.py::test_x\[p2\] \(call\)"

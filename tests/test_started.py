@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import gc
 import io
@@ -646,9 +647,23 @@ def fails_with_a_lock(bsp: pybsp.BSP) -> None:
     raise Locked("for good")
 
 
+@dataclasses.dataclass(frozen=True)
+class FrozenError(Exception):
+    number: int
+
+
+def fails_frozen(bsp: pybsp.BSP) -> None:
+    raise FrozenError(7)
+
+
 @pytest.mark.parametrize(
     ("main", "text"),
-    [(fails_for_good, "LostError: lost"), (fails_locally, "Local: here"), (fails_with_a_lock, "Locked: for good")],
+    [
+        (fails_frozen, "FrozenError: 7"),
+        (fails_for_good, "LostError: lost"),
+        (fails_locally, "Local: here"),
+        (fails_with_a_lock, "Locked: for good"),
+    ],
 )
 def test_an_exception_that_does_not_come_whole_is_told(
     ranks: pybsp.Ranks, main: Callable[[pybsp.BSP], None], text: str

@@ -12,7 +12,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import accumulate
@@ -23,6 +23,7 @@ from ..errors import UsageError
 from ..ground import settings
 from ..ground.announcing import flush
 from ..ground.failures import failure_of, from_the_program, origin, outcome, without_outcome
+from ..ground.managed import managed
 from ..processes.shipping import Line, Parcel, Received, Sender, connect, pickled
 from . import threads
 
@@ -214,7 +215,7 @@ def _loaded(operation: str, pid: int, program: Received) -> tuple[Any, Any, Any,
     return found
 
 
-@contextmanager
+@managed
 def _defined(classes: Classes) -> Iterator[None]:
     """In this block classes of a notebook, of a script, or of a module of tests, which have come by value, are in
     modules of the same names: pickles of messages look for them there.
