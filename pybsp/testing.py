@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ContextDecorator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import ProcessorError, UsageError
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 Errors = type[BaseException] | tuple[type[BaseException], ...]
 
 
-@contextmanager
-def raises_on(pid: int, expected: Errors, match: str | None = None) -> Iterator[None]:
+def raises_on(pid: int, expected: Errors, match: str | None = None) -> _Expectation:
     """Assert that a block fails on one processor, and on the others since that one does.
 
     Around a run (`pybsp.run`, `simulate`, `start_ranks`) the failure ends in the block. Inside of one, as in a test of
@@ -47,31 +46,46 @@ def raises_on(pid: int, expected: Errors, match: str | None = None) -> Iterator[
         >>> with pybsp.raises_on(2, ValueError, match="hot"):
         ...     pybsp.simulate(main, p=4)
     """
-    __tracebackhide__ = True  # by pytest
     if type(pid) is not int or pid < 0:
         raise UsageError(f"pybsp.raises_on: argument pid: expected a processor, from 0 on, got {pid!r}")
-    own = running[-1].pid if running else current_pid()
-    try:
-        yield
-    except Exception as error:
+    return _Expectation(pid, expected, match)
+
+
+class _Expectation(ContextDecorator, AbstractContextManager[None]):
+    """What `raises_on` gives; a class, as contextlib's generators set attributes of an error, which it may refuse."""
+
+    def __init__(self, pid: int, expected: Errors, match: str | None) -> None:
+        self._pid, self._expected, self._match = pid, expected, match
+
+    def __enter__(self) -> None:
+        """Nothing is kept: as a decorator one serves all virtual processors."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        __tracebackhide__ = True  # by pytest
+        own = running[-1].pid if running else current_pid()
+        pid, expected = self._pid, self._expected
+        if error is None:
+            if own is None or own == pid:
+                raise AssertionError(
+                    f"pybsp.raises_on: expected {_names(expected)} on processor {pid}, nothing was raised"
+                )
+            return False
         if own is not None:
-            if own == pid and isinstance(error, expected):
-                _require_match(error, match)
+            if own == pid and isinstance(error, Exception) and isinstance(error, expected):
+                _require_match(error, self._match)
                 outcome(error).expected = True
-            raise
+            return False
         failed = _failed(error)
         if isinstance(error, ProcessorError) and failed == pid:
-            return  # this rank knows its text alone
-        if not isinstance(error, expected):
-            raise
+            return True  # this rank knows its text alone
+        if not (isinstance(error, Exception) and isinstance(error, expected)):
+            return False
         if failed != pid:
             raise AssertionError(
                 f"pybsp.raises_on: expected {_names(expected)} on processor {pid}, got it on processor {failed}"
             ) from error
-        _require_match(error, match)
-    else:
-        if own is None or own == pid:
-            raise AssertionError(f"pybsp.raises_on: expected {_names(expected)} on processor {pid}, nothing was raised")
+        _require_match(error, self._match)
+        return True
 
 
 def _failed(error: BaseException) -> int:

@@ -1090,6 +1090,17 @@ def test_raises_on_passes_what_it_expects(ranks: pybsp.Ranks) -> None:
         pybsp.simulate(hot, 2, p=3)
 
 
+def test_raises_on_passes_an_exception_that_refuses_attributes() -> None:
+    @pybsp.raises_on(1, FrozenError)
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == 1:
+            fails_frozen(bsp)
+        bsp.sync()
+
+    with pybsp.raises_on(1, FrozenError):
+        pybsp.simulate(main, p=2)
+
+
 @pytest.mark.parametrize(
     ("pid", "expected", "match", "error", "text"),
     [
