@@ -130,6 +130,9 @@ def test_a_damaged_machine_file_is_a_warning_that_names_it(change: object) -> No
     assert warning is not None
     assert warning.startswith(f"machine file {path}: ")
     assert "`pybsp run --calibrate` replaces it" in warning
+    assert find(HERE) == (None, None), "a program of many runs is warned once"
+    path.write_text("")
+    assert find(HERE)[1] is not None
 
 
 def test_a_cache_that_cannot_be_is_no_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,10 +73,11 @@ def folder() -> Path:
 
 
 _read: dict[Path, tuple[Any, BSPMachine]] = {}  # with what tells one state of a file from another
+_refused: dict[Path, Any] = {}  # of which that was warned of, once
 
 
 def find(place: Place) -> tuple[BSPMachine | None, str | None]:
-    """The machine that was measured here, if there is one, and a warning where its file cannot be used."""
+    """The machine that was measured here, if there is one, and once a warning where its file cannot be used."""
     try:
         path = place.path()
         state = path.stat()
@@ -85,6 +86,8 @@ def find(place: Place) -> tuple[BSPMachine | None, str | None]:
     key = (state.st_mtime_ns, state.st_size, state.st_ino)
     if path in _read and _read[path][0] == key:
         return _read[path][1], None
+    if _refused.get(path) == key:
+        return None, None
     try:
         machine = BSPMachine.load(path)
         if list(machine.hosts) != list(place.hosts):
@@ -93,6 +96,7 @@ def find(place: Place) -> tuple[BSPMachine | None, str | None]:
             )
     except UsageError as error:
         way = "remove that folder" if path.is_dir() else "`pybsp run --calibrate` replaces it"
+        _refused[path] = key
         return None, f"{error}; nothing is predicted by it: {way}"
     _read[path] = (key, machine)
     return machine, None
