@@ -960,6 +960,21 @@ def test_a_rank_that_leaves_without_python_ends_the_job(program: Program, tmp_pa
     all_gone(tmp_path)
 
 
+def test_a_rank_that_leaves_an_attached_machine_without_python_ends_the_job_and_is_named(program: Program) -> None:
+    ended = ranks(
+        2,
+        program("""
+        from mpi4py import MPI
+        with pybsp.attach(MPI.COMM_WORLD) as bsp:
+            if bsp.pid == 1:
+                os._exit(0)
+            bsp.sync()
+        """),
+    )
+    assert ended.code != 0
+    assert ended.err.count("processor 1 called os._exit(0) before the job has ended; its status is 1") == 1, ended
+
+
 # -- abort -------------------------------------------------------------------------------------------------------------
 
 

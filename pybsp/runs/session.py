@@ -37,6 +37,7 @@ from .world import (
     mark,
     mark_outside,
     note_exits,
+    refuse_to_vanish,
     report_failure,
     require_launcher,
     require_processor,
@@ -236,6 +237,7 @@ class Session(ABC, Generic[Processor]):
                 "MPI.COMM_WORLD or what comm.Split gives"
             )
         transport = duplicate(comm, self.operation, graceful=grace_or_default)
+        refuse_to_vanish(transport)
         usable = False
         try:
             with self._session(transport, world=False) as processor:

@@ -40,10 +40,13 @@ from ..transport.mpi import WATCH, duplicate
 from ..transport.revocation import Revocation
 from ..transport.window import free_windows
 from . import signals
+from .watch import running
 
 _world: MPITransport | None = None  # of all ranks; made by the first run, used by all
 _world_open = False  # whether all ranks still meet there
 _abandoned = False  # ranks that it would need have ended before its first run
+_elsewhere = False  # whether a transport has had ranks of several hosts
+_leave: Callable[[int], NoReturn] | None = None  # os._exit, once `refuse_to_vanish` has put another into its place
 _alone = False  # no MPI library can be loaded; printed once
 _FIRST = 1.0  # seconds that others leave to the one that says why the job ends
 _sessions = 0  # that have begun: what is known of an exception is known in one of them
@@ -88,7 +91,7 @@ def world_transport(operation: str = "pybsp.run") -> MPITransport | None:
         _world_open = True
         atexit.register(_leave_job)
         if _world.p > 1:
-            _refuse_to_vanish(_world)
+            refuse_to_vanish(_world)
         return _world
     usable_mpi(operation)
     if not _world_open:
@@ -126,22 +129,26 @@ def _renewed(transport: MPITransport, waits: float | None = None, operation: str
     return transport
 
 
-def _refuse_to_vanish(transport: MPITransport) -> None:
+def refuse_to_vanish(transport: MPITransport) -> None:
     """Let no `os._exit` pass without a word, and no `os._exit(0)` for a good end of a job.
 
     MPICH's launcher then ends the others, with the status 0 too, and says nothing; those of other hosts it leaves.
     """
-    leave, elsewhere = os._exit, len({*transport.hosts}) > 1
+    global _elsewhere, _leave
+    _elsewhere = _elsewhere or len({*transport.hosts}) > 1
+    if _leave is not None:
+        return
+    _leave = leave = os._exit
 
     def _exit(status: int) -> NoReturn:
         try:
-            if _world_open and process.takes_part() and _job_size() > 1:
-                text = f"pybsp: processor {transport.pid} called os._exit({status}) before the job has ended"
+            if (_world_open or running) and process.takes_part() and _job_size() > 1:
+                text = f"pybsp: processor {launched()[1]} called os._exit({status}) before the job has ended"
                 if status == 0:
                     text, status = f"{text}; its status is 1", 1
                 take_leave(END)
                 os.write(2, f"{text}\n".encode())
-                if elsewhere:
+                if _elsewhere:
                     time.sleep(DRAIN)
                     load().COMM_WORLD.Abort(status)
         finally:  # also where nobody reads what it says any more
