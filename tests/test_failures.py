@@ -975,6 +975,14 @@ def test_a_rank_that_leaves_an_attached_machine_without_python_ends_the_job_and_
     assert ended.err.count("processor 1 called os._exit(0) before the job has ended; its status is 1") == 1, ended
 
 
+def test_a_rank_that_finalizes_mpi_inside_of_a_run_fails_and_the_others_do_not_wait(program: Program) -> None:
+    path = program("""
+    from mpi4py import MPI
+    pybsp.run(lambda bsp: MPI.Finalize() if bsp.pid == 1 else bsp.sync())
+    """)
+    failed_once(ranks(2, path), "pybsp.errors.UsageError: MPI.Finalize: expected no run in this process")
+
+
 # -- abort -------------------------------------------------------------------------------------------------------------
 
 

@@ -155,6 +155,22 @@ def refuse_to_vanish(transport: MPITransport) -> None:
             leave(status)
 
     os._exit = _exit
+    mpi = load()
+    mpi.Finalize = _outside_of_runs(mpi.Finalize)  # type: ignore[attr-defined]
+
+
+def _outside_of_runs(finalize: Callable[[], None]) -> Callable[[], None]:
+    """MPI.Finalize, which is refused inside of a run: MPI would end this process, and the others would wait for it."""
+
+    def Finalize() -> None:
+        if running:
+            raise UsageError(
+                "MPI.Finalize: expected no run in this process, whose processors meet by MPI, got a call inside of "
+                f"one, at {where()}; leave it out: MPI is finalized as Python ends"
+            )
+        finalize()
+
+    return Finalize
 
 
 def _all_may_come(operation: str, line: str) -> None:

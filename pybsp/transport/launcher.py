@@ -121,7 +121,8 @@ def load() -> ModuleType:
     if not MPI.Is_initialized():
         with short_requests(MPI.Get_library_version()):
             MPI.Init_thread(getattr(MPI, f"THREAD_{_thread_level().upper()}"))
-        process.at_end(lambda: None if MPI.Is_finalized() else MPI.Finalize())
+        finalize = MPI.Finalize
+        process.at_end(lambda: None if MPI.Is_finalized() else finalize())
     return MPI
 
 
