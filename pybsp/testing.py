@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Errors = type[BaseException] | tuple[type[BaseException], ...]
 
 
-def raises_on(pid: int, expected: Errors, match: str | None = None) -> _Expectation:
+def raises_on(pid: int, expected: Errors, match: str | None = None) -> Expectation:
     """Assert that a block fails on one processor, and on the others since that one does.
 
     Around a run (`pybsp.run`, `simulate`, `start_ranks`) the failure ends in the block. Inside of one, as in a test of
@@ -48,10 +48,10 @@ def raises_on(pid: int, expected: Errors, match: str | None = None) -> _Expectat
     """
     if type(pid) is not int or pid < 0:
         raise UsageError(f"pybsp.raises_on: argument pid: expected a processor, from 0 on, got {pid!r}")
-    return _Expectation(pid, expected, match)
+    return Expectation(pid, expected, match)
 
 
-class _Expectation(ContextDecorator, AbstractContextManager[None]):
+class Expectation(ContextDecorator, AbstractContextManager[None]):
     """What `raises_on` gives; a class, as contextlib's generators set attributes of an error, which it may refuse."""
 
     def __init__(self, pid: int, expected: Errors, match: str | None) -> None:
