@@ -113,6 +113,9 @@ VALUES = "queue.values has the items that arrived with the last sync"
         ("x", "sum", AttributeError, f"x.sum: there is none; write x.local.sum ({LOCAL})"),
         ("x", "global_get", AttributeError, "x.global_get: there is none; only an array that is made of a layout"),
         ("x", len, TypeError, f"len(x): there is none; write len(x.local) ({LOCAL})"),
+        ("x", list, TypeError, f"for v in x: there is none; write for v in x.local ({LOCAL})"),
+        ("x", lambda x: 1 in x, TypeError, f"v in x: there is none; write v in x.local ({LOCAL})"),
+        ("x", lambda x: list(x[0]), ValueError, "got another processor's memory: ticket = x[pid][...].get() asks"),
         ("x", lambda x: x + 1, TypeError, "arithmetic with x: there is none; write x.local"),
         ("x", lambda x: 2.0 * x, TypeError, "arithmetic with x: there is none; write x.local"),
         ("x", lambda x: x < 1, TypeError, "arithmetic with x: there is none; write x.local"),
@@ -221,7 +224,7 @@ def test_hints_leave_what_worked() -> None:
         assert {ticket: 1, x: 2, started: 3}[x] == 2
         assert ticket != None  # noqa: E711 - as `==`
         assert value + Operand() == Operand() - value == "its own"
-        assert not any(isinstance(one, Iterable) for one in (x, ticket, started, queue))
+        assert not any(isinstance(one, Iterable) for one in (ticket, started, queue))
         started.value  # noqa: B018
 
     pybsp.simulate(main, p=2)

@@ -674,8 +674,6 @@ class Remote(NDArrayOperatorsMixin):
     def __setitem__(self, at: Any, values: Any) -> None:
         self[at].put(values)
 
-    __iter__ = None  # as of Array
-
     def __dir__(self) -> list[str]:
         """As of `Public`, which numpy's stubs let no class with its operators be."""
         return [*special(super().__dir__()), "put", "get"]
@@ -689,7 +687,7 @@ class Remote(NDArrayOperatorsMixin):
             f"for it, and ticket.value is there after the next bsp.sync(){way_out * in_place}"
         )
 
-    __array__ = __array_ufunc__ = __bool__ = _refuse
+    __array__ = __array_ufunc__ = __bool__ = __iter__ = _refuse
 
     def put(self, values: Any) -> None:
         """`Array.put` to these items."""

@@ -127,7 +127,12 @@ _OPERATORS = [
 _COMPARED = ("__eq__", "__ne__")
 _NUMBERS = (int, float, complex, list)  # and what is none of these, or of numpy's, is another object
 _OURS = ("builtins", "pybsp")  # modules of operands that know nothing of what is hinted at
-_SHOWN = {"__len__": "len({})", "__getitem__": "{}[...]"}
+_SHOWN = {
+    "__len__": "len({})",
+    "__getitem__": "{}[...]",
+    "__iter__": "for v in {}",
+    "__contains__": "v in {}",
+}
 
 
 def hinting(called: str) -> Callable[[Class], Class]:
@@ -138,7 +143,7 @@ def hinting(called: str) -> Callable[[Class], Class]:
 
     def decorated(of: Class) -> Class:
         for name, hint in _HINTS[called].items():
-            if name in of.__dict__:
+            if of.__dict__.get(name) is not None:
                 continue  # there is one
             if name == "__len__":  # which Python would ask whether one is true
                 setattr(of, "__bool__", _true)  # noqa: B010 - type checkers are not to know
@@ -265,6 +270,8 @@ _HINTS: dict[str, dict[str, str]] = {
     },
     "x": {
         **_as_values("x.local", "is this processor's part"),
+        "__iter__": "write for v in x.local (x.local is this processor's part)",
+        "__contains__": "write v in x.local (x.local is this processor's part)",
         **dict.fromkeys(["global_get", "global_pattern", "global_put", "layout"], _OF_LAYOUTS),
     },
 }
