@@ -214,10 +214,19 @@ class _Given(NamedTuple):
 
 def _counted(bsp: BSP, given: _Given, limits: tuple[Any, Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
     """The counts of this processor, and the edges of the bins."""
-    count = partial(np.histogram, given.block, given.bins, limits, weights=given.weights)
-    counts, edges = of_argument(NAME, bsp.pid, "values", count)
+    counts, edges = of_argument(NAME, bsp.pid, "values", partial(_count, given, limits))
     bsp.work(given.block.size)
     return counts, edges
+
+
+def _count(given: _Given, limits: tuple[Any, Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    try:
+        return np.histogram(given.block, given.bins, limits, weights=given.weights)
+    except ValueError:
+        if limits is None or np.isfinite(limits).all() or not np.isfinite(given.block).all():
+            raise
+        # An extreme that is not finite is another's, who says so: this one goes on until it hears of that.
+        return np.histogram(given.block, given.bins, (0, 1), weights=given.weights)
 
 
 def _checked(bins: Any, limits: Any) -> tuple[Any, tuple[Any, Any] | None]:

@@ -213,6 +213,20 @@ def test_bad_arguments_are_an_error_everywhere(spmd: Spmd, case: str) -> None:
         assert f"{function.__name__}: {text}" in str(error)
 
 
+@pytest.mark.parametrize("bins", [4, 100_000])
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_a_value_without_bins_is_named_with_the_processor_that_has_it(spmd: Spmd, value: float, bins: int) -> None:
+    last = spmd.p - 1
+
+    def main(bsp: pybsp.BSP) -> None:
+        collectives.histogram(bsp, np.where((bsp.pid == last) & (ONE == 1), value, ONE), bins)
+
+    *others, error = spmd.errors(main)
+    assert isinstance(error, pybsp.UsageError)
+    assert f"is not finite (on processor {last})" in str(error)
+    assert all(isinstance(one, pybsp.ProcessorError) and f"processor {last}" in str(one) for one in others)
+
+
 DIFFERENT: dict[str, tuple[Any, tuple[Any, ...], tuple[Any, ...], str]] = {
     "dtype": (collectives.allgather_blocks, (ONE,), (ONE.astype("f4"),), "array"),
     "row": (collectives.total_exchange_blocks, (ONE,), (np.zeros((3, 2)),), "array"),
