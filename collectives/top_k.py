@@ -1,4 +1,4 @@
-"""The k greatest values of all processors, on all of them."""
+"""The k greatest values of all processors, or the k least, on all of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..rides.ride import Supersteps
 from . import records
 from .blocks import block_of
 from .plan import Plan
-from .primitive import NOT_SMALL, Call, Operator, integer, of_argument, primitive
+from .primitive import NOT_SMALL, Call, Operator, flag, integer, of_argument, primitive
 from .sample_sort import sorting
 
 NAME = "top_k"
@@ -22,7 +22,7 @@ _MOST = (1 << 31) - 1  # bytes of the values that numpy takes for one item, as t
 
 
 def plan(p: int, degree: int) -> Plan:
-    """Who sends the k greatest of its group (item 0) to whom, as in `allreduce`."""
+    """Who sends the k greatest, or least, of its group (item 0) to whom, as in `allreduce`."""
     return records.plan(p, degree)
 
 
@@ -41,17 +41,17 @@ def cost(machine: Machine, k: int, n: int = 0, itemsize: int = 8) -> Cost:
     return Cost(machine, (), n + sorting(min(k, n))) + records.cost(machine, k * itemsize + 8)
 
 
-def _small(bsp: BSP, values: Any, k: int) -> Any:
-    block, k = _checked(values, k)
+def _small(bsp: BSP, values: Any, k: int, largest: bool = True) -> Any:
+    block, k, largest = _checked(values, k, largest)
     if not records.is_at_once(bsp, _fields(block.dtype, k).itemsize):
         return NOT_SMALL
-    own = _own(bsp, block, k)
-    return _of_list(records.at_once(bsp, NAME, _agreed(block, k), own, _greatest_of(k)))
+    own = _own(bsp, block, k, largest)
+    return _of_list(records.at_once(bsp, NAME, _agreed(block, k, largest), own, _first_of(k, largest)))
 
 
 @primitive(cost, plan, _small)
-def top_k(bsp: BSP, values: Any, k: int) -> Supersteps[NDArray[Any]]:
-    """The k greatest of the values of all processors, the greatest first; collective.
+def top_k(bsp: BSP, values: Any, k: int, largest: bool = True) -> Supersteps[NDArray[Any]]:
+    """The k greatest of the values of all processors, the greatest first, or the k least, the least; collective.
 
     Args:
         bsp: the processor.
@@ -59,19 +59,20 @@ def top_k(bsp: BSP, values: Any, k: int) -> Supersteps[NDArray[Any]]:
             but objects, in its order (NaN and NaT are the greatest). The dtype is equal on all processors, empty blocks
             included.
         k: how many, 0 or more. Equal on all processors.
+        largest: whether the greatest; else the least. Equal on all processors.
 
     Returns:
-        ``np.sort(all_values)[::-1][:k]``, equal on all processors: k values, or all where there are fewer. An array of
-        its own.
+        ``np.sort(all_values)[::-1][:k]``, or ``np.sort(all_values)[:k]``, equal on all processors: k values, or all
+        where there are fewer. An array of its own.
 
     Raises:
-        UsageError: values that are no such array; k is no such number, or differs; dtypes differ.
+        UsageError: values that are no such array; k is no such number, or differs; dtypes or largest differ.
 
     BSP cost: an `allreduce` of ceil(k*itemsize / 8) + 1 words, in trees, whatever the blocks hold, and n + k*log2(k)
     flop before it. `top_k.cost` has it exactly.
 
     Source: a reduction (*Communication primitives for BSP computers*, section 3) of sorted lists of k; of two, the k
-    greatest of both go on.
+    first of both go on.
 
     Examples:
         >>> from pybsp import collectives
@@ -79,24 +80,27 @@ def top_k(bsp: BSP, values: Any, k: int) -> Supersteps[NDArray[Any]]:
         ...     return collectives.top_k(bsp, [[3, 9, 4], [2], [8, 9, 1]][bsp.pid], k=3).tolist()
         >>> pybsp.simulate(main, p=3).results[0]
         [9, 9, 8]
+        >>> pybsp.simulate(lambda bsp: collectives.top_k(bsp, [bsp.pid, 7], 3, largest=False).tolist(), p=3).results[0]
+        [0, 1, 2]
     """
-    block, k = _checked(values, k)
-    call = Call(bsp, NAME, **_agreed(block, k))
-    own = _own(bsp, block, k)
-    found = yield from records.run(call, own, _greatest_of(k))
+    block, k, largest = _checked(values, k, largest)
+    call = Call(bsp, NAME, **_agreed(block, k, largest))
+    own = _own(bsp, block, k, largest)
+    found = yield from records.run(call, own, _first_of(k, largest))
     return _of_list(found)
 
 
-def _checked(values: Any, k: Any) -> tuple[NDArray[Any], int]:
-    """The arguments: a block of one axis, and how many."""
+def _checked(values: Any, k: Any, largest: Any) -> tuple[NDArray[Any], int, bool]:
+    """The arguments: a block of one axis, how many, and which end."""
     k = integer(NAME, "k", k, 0)
     block = block_of(NAME, "values", values).reshape(-1)
-    return block, integer(NAME, "k", k, 0, _MOST // max(block.dtype.itemsize, 1), f"a whole number, for {block.dtype},")
+    k = integer(NAME, "k", k, 0, _MOST // max(block.dtype.itemsize, 1), f"a whole number, for {block.dtype},")
+    return block, k, flag(NAME, "largest", largest)
 
 
-def _agreed(block: NDArray[Any], k: int) -> dict[str, Any]:
+def _agreed(block: NDArray[Any], k: int, largest: bool) -> dict[str, Any]:
     """The arguments that are equal on all processors."""
-    return {"values": block.dtype, "k": k}
+    return {"values": block.dtype, "k": k, "largest": largest}
 
 
 @lru_cache(maxsize=64)
@@ -105,27 +109,28 @@ def _fields(dtype: np.dtype[Any], k: int) -> np.dtype[Any]:
     return np.dtype([("size", np.int64), ("values", dtype, (k,))])
 
 
-def _own(bsp: BSP, block: NDArray[Any], k: int) -> NDArray[Any]:
-    """1. The k greatest of this block."""
+def _own(bsp: BSP, block: NDArray[Any], k: int, largest: bool) -> NDArray[Any]:
+    """1. The k first of this block: the greatest or the least."""
     own = np.zeros(1, _fields(block.dtype, k))
-    first = of_argument(NAME, bsp.pid, "values", partial(_greatest, block, k))
+    first = of_argument(NAME, bsp.pid, "values", partial(_first, block, k, largest))
     own["size"], own["values"][0, : first.size] = first.size, first
     bsp.work(block.size + sorting(first.size))
     return own
 
 
-def _greatest(some: NDArray[Any], k: int) -> NDArray[Any]:
+def _first(some: NDArray[Any], k: int, largest: bool) -> NDArray[Any]:
     if 0 < k < some.size:
-        some = np.partition(some, some.size - k)[some.size - k :]
-    return np.sort(some)[::-1][:k]
+        some = np.partition(some, some.size - k)[some.size - k :] if largest else np.partition(some, k - 1)[:k]
+    return np.sort(some)[:: -1 if largest else 1][:k]
 
 
 @lru_cache(maxsize=64)
-def _greatest_of(k: int) -> Operator:
-    """2. Of two such lists, the k greatest of both."""
+def _first_of(k: int, largest: bool) -> Operator:
+    """2. Of two such lists, the k first of both."""
 
     def together(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
-        found = _greatest(np.concatenate([part["values"][0, : part["size"][0]] for part in (left, right)]), k)
+        some = np.concatenate([part["values"][0, : part["size"][0]] for part in (left, right)])
+        found = _first(some, k, largest)
         both = np.zeros_like(left)
         both["size"], both["values"][0, : found.size] = found.size, found
         return both
@@ -134,5 +139,5 @@ def _greatest_of(k: int) -> Operator:
 
 
 def _of_list(found: NDArray[Any]) -> NDArray[Any]:
-    largest: NDArray[Any] = found["values"][0, : found["size"][0]].copy()
-    return largest
+    first: NDArray[Any] = found["values"][0, : found["size"][0]].copy()
+    return first

@@ -345,16 +345,17 @@ def test_the_least_and_the_greatest_are_numpys(blocks: Blocks, wide: bool) -> No
 
 
 @quick(24)
-@given(divided(), st.sampled_from([0, 1, 2, 5, 30, 500]))
-def test_the_k_greatest_are_the_end_of_the_sorted_array(blocks: Blocks, k: int) -> None:
+@given(divided(), st.sampled_from([0, 1, 2, 5, 30, 500]), st.booleans())
+def test_the_k_greatest_and_the_k_least_are_the_ends_of_the_sorted_array(blocks: Blocks, k: int, largest: bool) -> None:
     m = machine(len(blocks))
     local = max(block.size + (n := min(k, block.size)) * math.log2(max(n, 1)) for block in blocks)
-    largest = max(block.size for block in blocks)
-    cost = collectives.top_k.cost(m, k, largest, blocks[0].itemsize)
+    cost = collectives.top_k.cost(m, k, max(block.size for block in blocks), blocks[0].itemsize)
     assert (cost[0].w if len(blocks) > 1 else cost.after) == local
-    found = assert_ledger_is(cost, lambda bsp: collectives.top_k(bsp, blocks[bsp.pid], k), p=len(blocks), machine=m)
+    found = assert_ledger_is(
+        cost, lambda bsp: collectives.top_k(bsp, blocks[bsp.pid], k, largest), p=len(blocks), machine=m
+    )
     for part in found:
-        assert same(part, np.sort(whole(blocks))[::-1][:k])
+        assert same(part, np.sort(whole(blocks))[:: -1 if largest else 1][:k])
 
 
 @quick(30)

@@ -107,6 +107,7 @@ def test_they_say_of_blocks_what_numpy_says_of_the_whole(spmd: Spmd) -> None:
             "least": collectives.argmin(bsp, block),
             "greatest": collectives.argmax(bsp, block),
             "top": collectives.top_k(bsp, block, 4),
+            "bottom": collectives.top_k(bsp, block, 4, largest=False),
             "histogram": collectives.histogram(bsp, block, 5),
             "segments": collectives.segmented_prefix(bsp, block, block == 3, np.maximum),
             "before": collectives.exclusive_prefix(bsp, np.arange(2) + bsp.pid, np.add),
@@ -149,6 +150,7 @@ def test_they_say_of_blocks_what_numpy_says_of_the_whole(spmd: Spmd) -> None:
         assert plain(result["least"]) == plain((whole.min(), int(whole.argmin())))
         assert plain(result["greatest"]) == plain((whole.max(), int(whole.argmax())))
         assert plain(result["top"]) == plain(np.sort(whole)[::-1][:4])
+        assert plain(result["bottom"]) == plain(np.sort(whole)[:4])
         assert plain(result["histogram"]) == plain(np.histogram(whole, 5))
         assert plain(result["before"]) == plain(np.arange(2) * pid + pid * (pid - 1) // 2)
         assert plain(result["all"]) == plain((whole, sizes))
@@ -195,6 +197,7 @@ BAD: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "no flag of sort": (collectives.sort, (ONE, None, ONE), "argument stable: expected True or False, got float64 of"),
     "no flag of unique": (collectives.unique, (ONE, ONE), "argument return_counts: expected True or False"),
     "no flag of histogram": (collectives.histogram, (ONE, 3, None, None, ONE), "argument density: expected True or"),
+    "no flag of top_k": (collectives.top_k, (ONE, 1, ONE), "argument largest: expected True or False, got float64 of"),
     "seed": (collectives.random_permutation, (5, -1), "argument seed: expected a whole number of at least 0"),
     "large": (collectives.random_permutation, (10**9, 1), "argument n: expected a whole number from 0 to 999999999"),
     "nothing": (collectives.argmax, (np.zeros(0),), "argument array: expected an element on one processor at least"),
@@ -242,6 +245,7 @@ DIFFERENT: dict[str, tuple[Any, tuple[Any, ...], tuple[Any, ...], str]] = {
     "sums": (collectives.group_by, (ONE, ONE, np.add), (ONE, ONE, np.maximum), "op"),
     "extremes": (collectives.argmin, (ONE,), (np.arange(3),), "array"),
     "k": (collectives.top_k, (ONE, 1), (ONE, 2), "k"),
+    "largest": (collectives.top_k, (ONE, 1), (ONE, 1, False), "largest"),
     "edges": (collectives.histogram, (ONE, [0, 1, 2]), (ONE, [0, 1, 3]), "bins"),
     "seed": (collectives.random_permutation, (50, 1), (50, 2), "seed"),
 }

@@ -138,7 +138,7 @@ def together(bsp: pybsp.BSP) -> None:
     collectives.group_by(bsp, keys, keys, np.maximum)
     least, index = collectives.argmin(bsp, keys)
     collectives.argmax(bsp, np.array([least, index]))
-    collectives.top_k(bsp, keys, k=2)
+    collectives.top_k(bsp, keys, k=2, largest=False)
     collectives.histogram(bsp, keys, bins=4)
     collectives.random_permutation(bsp, 8, seed=1)
     ebsp.gossip(bsp, bsp.pid)
