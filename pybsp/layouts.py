@@ -159,8 +159,9 @@ Axis = _Cut | _Dealt
 class Layout:
     """Which processor owns which item of an array of `shape`; made as a `Block`, `Cyclic` or `BlockCyclic`.
 
-    Two layouts are equal where they say the same in the same words. An index is an int or integers where the array has
-    one axis, and a tuple with one of these for each axis where it has several; negative ones count from no end.
+    Two layouts are equal where they say the same in the same words, and where blocks of one item are dealt out: then
+    `BlockCyclic` is `Cyclic`. An index is an int or integers where the array has one axis, and a tuple with
+    one of these for each axis where it has several; negative ones count from no end.
 
     Attributes:
         shape: of the array, a tuple.
@@ -526,7 +527,9 @@ class BlockCyclic(Layout):
         if len(blocks) != axes:
             raise UsageError(f"BlockCyclic: argument block: expected a number, or one for each axis, got {block!r:.60}")
         self._build(shape, grid, lambda n, q, k: _Dealt(n, q, blocks[k]))
-        self._text = f"BlockCyclic({_shown(self.shape)}, {_shown(self.grid)}, {_shown(blocks)})"
+        # Equal layouts have one text, by which processors compare theirs.
+        name, dealt = ("Cyclic", "") if set(blocks) == {1} else ("BlockCyclic", f", {_shown(blocks)}")
+        self._text = f"{name}({_shown(self.shape)}, {_shown(self.grid)}{dealt})"
 
 
 @lru_cache(maxsize=64)

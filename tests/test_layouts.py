@@ -174,6 +174,8 @@ def test_what_is_dealt_out_has_nothing_beside_it() -> None:
 def test_layouts_are_equal_where_they_say_the_same() -> None:
     assert Block(10, 3) == Block((10,), (3,)) != Block(10, 3, sizes=[3, 3, 4])
     assert Cyclic(10, 3) == BlockCyclic(10, 3, 1) != BlockCyclic(10, 3, 2)
+    assert repr(BlockCyclic((4, 6), (2, 3), 1)) == repr(Cyclic((4, 6), (2, 3)))
+    assert repr(BlockCyclic((4, 6), (2, 3), (1, 2))) == "BlockCyclic((4, 6), (2, 3), (1, 2))"
     assert len({Block(9, 2), Block(9, 2), Cyclic(9, 2)}) == 2
     many = [1] * 19
     assert repr(Block(20, 20, sizes=[*many, 1])) != repr(Block(20, 20, sizes=[*many[1:], 2, 0]))
