@@ -46,6 +46,7 @@ class Ticket(Public):
 
     __slots__ = ("_called_in", "_shape", "_value", "array", "into", "number")
     _public = ("value",)
+    operation: ClassVar[str] = "array.get"  # what it is the ticket of
 
     def __init__(self, array: Array, shape: tuple[int, ...], into: NDArray[Any] | None = None) -> None:
         self.array, self._shape, self.into = array, shape, into  # into: where the value goes; None: nowhere else
@@ -80,8 +81,8 @@ class Ticket(Public):
         """Refuse an array for the value that could be written to at the call, and cannot be any more."""
         if self.into is not None and not self.into.flags.writeable:
             raise UsageError(
-                f"get: argument into, of the call in {describe(self._called_in, '')}: expected an array that can be "
-                "written to until the sync, got one that is read-only since the call (as a room is that goes out with "
+                f"{self.operation}: argument into, of the call in {describe(self._called_in, '')}: expected an array "
+                "that can be written to until the sync, got one that is read-only since the call (as a room is that goes out with "
                 "this sync); give it an array of its own"
             )
 

@@ -80,7 +80,7 @@ class GlobalArray(Array):
         BSP cost: one message of ceil(bytes / 8) words from each owner, counted at its source.
         """
         shape, form, pieces = self._pieces("array.global_get", indices)
-        whole = Ticket(self, shape, self.checked_into("array.global_get", into, shape))
+        whole = _Whole(self, shape, self.checked_into("array.global_get", into, shape))
         if whole.into is not None and len(pieces) == 1 and pieces[0].shape == shape:  # it comes where it belongs
             self._ask(pieces[0].owner, whole, shape, pieces[0].at)
             return whole
@@ -261,6 +261,13 @@ def _selected(indices: Any, shape: tuple[int, ...]) -> tuple[Ints, ...]:
     lengths = [one.size for one in numbers]
     # Each axis in an array of the shape of all, which takes no memory: numpy itself says what is selected.
     return tuple(np.broadcast_to(one, lengths)[tuple(inner)] for one in np.ix_(*numbers))
+
+
+class _Whole(Ticket):
+    """What items by their global indices come in."""
+
+    __slots__ = ()
+    operation = "array.global_get"
 
 
 class _Piece(Ticket):

@@ -149,7 +149,7 @@ class Pattern(Public, Participant):
                 "ticket, or call bsp.sync() first"
             )
         into = None if into is None else array.checked_into("pattern.get", into, self.shape)
-        ticket = self._ticket = Ticket(array, self.shape, into)
+        ticket = self._ticket = _Got(array, self.shape, into)
         self._participants[self] = None
         return ticket
 
@@ -476,6 +476,13 @@ class Pattern(Public, Participant):
     def __repr__(self) -> str:
         freed = "freed " * (self._freed and not self._ready)
         return f"<{freed}pattern of {self.shape} items of {self.array!r}, made at {self._created}>"
+
+
+class _Got(Ticket):
+    """What a pattern's get brings."""
+
+    __slots__ = ()
+    operation = "pattern.get"
 
 
 def spread_of(owners: NDArray[np.intp], items: NDArray[np.int64]) -> Spread | None:

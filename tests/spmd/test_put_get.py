@@ -594,19 +594,34 @@ def test_gets_into_one_array_are_by_source_then_by_call(spmd: Spmd) -> None:
     assert spmd(main) == [([0, 1], [7 + last, 10 * last + 1])] * spmd.p
 
 
-@pytest.mark.parametrize("operation", ["put", "many puts", "get into", "get into a room", "pattern put", "pattern get"])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "put",
+        "many puts",
+        "pattern put",
+        "array.get",
+        "array.get into a room",
+        "array.global_get",
+        "array.global_get of two",
+        "pattern.get",
+    ],
+)
 def test_memory_that_can_no_longer_be_written_to_is_refused_by_name(spmd: Spmd, operation: str) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         mine, into = np.zeros(20_000), np.zeros(2)
         x = bsp.register(mine)
+        laid_out = bsp.array(pybsp.layouts.Cyclic(bsp.p + 1, bsp.p))
         bsp.sync()
         pattern = x.pattern(0, [0, 2])
         bsp.sync()
-        if operation == "get into":
+        if operation == "array.get":
             x.get(0, slice(0, 2), into=into)
-        elif operation == "get into a room":
+        elif operation == "array.get into a room":
             x.get(0, slice(0, 2), into=bsp.room(0, 2))
-        elif operation == "pattern get":
+        elif "global_get" in operation:
+            laid_out.global_get([0, 1] if "two" in operation else [0, bsp.p], into=into)
+        elif operation == "pattern.get":
             pattern.get(into=into)
         else:
             mine.flags.writeable = bsp.pid > 0
@@ -617,10 +632,9 @@ def test_memory_that_can_no_longer_be_written_to_is_refused_by_name(spmd: Spmd, 
         into.flags.writeable = False
         bsp.sync()
 
-    text = (
-        "argument into, of the call in superstep 2: expected" if "get" in operation else "array.local to be writeable"
-    )
-    with pytest.raises(pybsp.BSPError, match=text):
+    called, *_ = operation.split()
+    into_text = f"{called}: argument into, of the call in superstep 2: expected"
+    with pytest.raises(pybsp.BSPError, match=into_text if "get" in operation else "array.local to be writeable"):
         spmd(main)
 
 
