@@ -82,8 +82,8 @@ class Ticket(Public):
         if self.into is not None and not self.into.flags.writeable:
             raise UsageError(
                 f"{self.operation}: argument into, of the call in {describe(self._called_in, '')}: expected an array "
-                "that can be written to until the sync, got one that is read-only since the call (as a room is that goes "
-                "out with this sync); give it an array of its own"
+                "that can be written to until the sync, got one that is read-only since the call (as a room is that "
+                "goes out with this sync); give it an array of its own"
             )
 
     @property
