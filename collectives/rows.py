@@ -86,9 +86,10 @@ class KeyedRows:
             fields.append(("place", np.int64))
         try:
             rows = np.empty(len(key.data), fields)
-        except TypeError as error:
+        except TypeError as error:  # numpy's StringDType is in no record
+            argument = "keys" if key.data.dtype.kind == "T" else "values"
             raise UsageError(
-                f"{name}: argument keys: {error}; keys.astype(object) can be sorted, and travels as pickles"
+                f"{name}: argument {argument}: {error} {argument}.astype(object) can be sorted, and travels as pickles"
             ) from error
         for field, column in columns.items():
             rows[field] = column.data

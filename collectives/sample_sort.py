@@ -252,6 +252,11 @@ def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any
         if not arrays[0].ndim:
             got, way_out = what(keys), "[key] is one of a key, list(keys) one of a set or a generator"
         raise UsageError(f"{name}: argument keys: expected an array of one axis, got {got}; {way_out}")
+    if arrays[0].dtype.kind == "T":  # np.searchsorted, as of numpy 2.4, takes the texts of one array for the other's
+        raise UsageError(
+            f"{name}: argument keys: expected keys that numpy finds in another array, got {what(arrays[0])}; "
+            "keys.astype(object) can be sorted, and travels as pickles"
+        )
     if values is None:
         return arrays[0], None
     if arrays[1].ndim < 1 or len(arrays[1]) != len(arrays[0]):

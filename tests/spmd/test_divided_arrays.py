@@ -216,6 +216,25 @@ def test_bad_arguments_are_an_error_everywhere(spmd: Spmd, case: str) -> None:
         assert f"{function.__name__}: {text}" in str(error)
 
 
+@pytest.mark.parametrize("name", ["sort", "sample_sort", "balanced_sort", "argsort", "unique", "group_by"])
+def test_texts_that_numpy_does_not_find_in_another_array_are_refused_with_the_way_out(spmd: Spmd, name: str) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        keys = np.array(["long enough to lie outside of the array"], np.dtypes.StringDType())
+        getattr(collectives, name)(bsp, keys, *([ONE[:1], np.add] if name == "group_by" else []))
+
+    for error in spmd.errors(main):
+        assert f"{name}: argument keys: " in str(error)
+        assert "StringDType" in str(error)
+        assert "keys.astype(object) can be sorted" in str(error)
+
+
+def test_texts_that_are_in_no_record_are_refused_by_the_argument_that_they_are(spmd: Spmd) -> None:
+    texts = np.array(["a", "b", "c"], np.dtypes.StringDType())
+    for error in spmd.errors(lambda bsp: collectives.sort(bsp, ONE, texts)):
+        assert "sort: argument values: StringDType is not" in str(error)
+        assert "values.astype(object) can be sorted" in str(error)
+
+
 @pytest.mark.parametrize("bins", [4, 100_000])
 @pytest.mark.parametrize("value", [np.nan, -np.inf])
 def test_a_value_without_bins_is_named_with_the_processor_that_has_it(spmd: Spmd, value: float, bins: int) -> None:
