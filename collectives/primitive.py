@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, partial, wraps
 from inspect import signature
 from types import FunctionType
@@ -161,7 +162,8 @@ def primitive(
         @wraps(cost)
         def cost_of(*args: CostArguments.args, **kwargs: CostArguments.kwargs) -> Cost:
             check_machine(f"{name}.cost", args[0] if args else kwargs.get("machine"))
-            return cost(*args, **kwargs)
+            with _numbers_of_64_bits(f"{name}.cost"):
+                return cost(*args, **kwargs)
 
         takes = signature(plan)
 
@@ -169,7 +171,8 @@ def primitive(
         def plan_of(*args: PlanArguments.args, **kwargs: PlanArguments.kwargs) -> Plan:
             given = takes.bind_partial(*args, **kwargs)
             _check_plan(f"{name}.plan", given.arguments)
-            return plan(*given.args, **given.kwargs)
+            with _numbers_of_64_bits(f"{name}.plan"):
+                return plan(*given.args, **given.kwargs)
 
         result = steps.__annotations__["return"].removeprefix("Supersteps[").removesuffix("]")
         entry = collective if quick is None else wraps(steps)(quick(collective))
@@ -219,6 +222,19 @@ def _check_processor(name: str, given: Any) -> None:
             f"{name}: argument bsp: expected the processor, which the program gets, or one of its groups, got "
             f"{what(given)}{way_out}"
         )
+
+
+@contextmanager
+def _numbers_of_64_bits(name: str) -> Iterator[None]:
+    """Where sizes that are too large for numpy are refused by a cost, or a plan.
+
+    Raises:
+        UsageError: they are.
+    """
+    try:
+        yield
+    except OverflowError as error:
+        raise UsageError(f"{name}: expected sizes that are numbers of 64 bits, got larger ones ({error})") from None
 
 
 _LEAST = {"p": 1, "degree": 2, "levels": 1, "k": 0}  # of arguments of plans

@@ -179,6 +179,21 @@ def test_counts_that_make_no_array_are_refused_by_name(argument: str, of: Callab
 
 
 @pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        ("scatter_blocks.cost", lambda: collectives.scatter_blocks.cost(MACHINE, words=1 << 70)),
+        ("prefix.cost", lambda: collectives.prefix.cost(MACHINE, items=1 << 70)),
+        ("sort.cost", lambda: collectives.sort.cost(MACHINE, values=1 << 70)),
+        ("broadcast_items.plan", lambda: collectives.broadcast_items.plan(2, 1 << 70)),
+        ("reduce_scatter.plan", lambda: collectives.reduce_scatter.plan(2, 1 << 70)),
+    ],
+)
+def test_sizes_beyond_64_bits_are_refused_by_name(name: str, of: Callable[[], Any]) -> None:
+    with pytest.raises(UsageError, match=rf"^{name}: expected sizes that are numbers of 64 bits, got larger ones"):
+        of()
+
+
+@pytest.mark.parametrize(
     ("argument", "call"),
     [
         ("counts", lambda bsp: collectives.reduce_scatter(bsp, np.arange(4.0), np.add, counts=RAGGED)),
