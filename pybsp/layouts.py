@@ -316,7 +316,11 @@ class Layout:
         Raises:
             UsageError: no processor.
         """
-        place = self._place("part", pid)
+        return self._part("part", pid)
+
+    def _part(self, name: str, pid: Any) -> tuple[Any, ...]:
+        """`part`, for the method of this name."""
+        place = self._place(name, pid)
         if place is None:
             return (slice(0, 0),) * len(self.shape)
         found = [axis.part(k) for axis, k in zip(self._axes, place, strict=True)]
@@ -352,7 +356,7 @@ class Layout:
                    [0, 1, 1, 0]])
         """
         (width,) = _numbers("layout.beside", "width", width, 0)
-        parts = self.part(pid)
+        parts = self._part("beside", pid)
         if not all(isinstance(part, slice) and part.step in (None, 1) for part in parts):
             raise UsageError(f"layout.beside: argument pid: expected one whose part is a block, got {pid} of {self}")
         frame = np.ix_(*(np.arange(part.start - width, part.stop + width) for part in parts))
@@ -649,7 +653,7 @@ def _numbers(name: str, argument: str, given: Any, least: int) -> tuple[int, ...
 
 def _sizes(given: Any, n: int, parts: int) -> tuple[int, ...]:
     """The argument sizes, for an axis."""
-    sizes = np.asarray(given)
+    sizes = _array(given)
     numbers = sizes.shape == (parts,) and sizes.dtype.kind in "iu" and sizes.min() >= 0
     if not numbers or sum(sizes.tolist()) != n:  # of Python's numbers, which have no end
         raise UsageError(
@@ -659,12 +663,17 @@ def _sizes(given: Any, n: int, parts: int) -> tuple[int, ...]:
     return tuple(sizes.tolist())
 
 
+def _array(given: Any) -> NDArray[Any]:
+    """What numpy makes of an argument: of what is ragged an array without axes."""
+    try:
+        return np.asarray(given)
+    except ValueError:
+        return np.empty((), object)
+
+
 def _integers(operation: str, argument: str, given: Any) -> Ints:
     """An argument that is an integer or integers."""
-    try:
-        found = np.asarray(given)
-    except ValueError:
-        found = np.empty((), object)  # ragged: refused below
+    found = _array(given)
     if found.shape == (0,) and not isinstance(given, np.ndarray):
         found = found.astype(np.intp)  # of no dtype of its own
     far = found.dtype == np.uint64 or (found.dtype == object and all(isinstance(one, int) for one in found.flat))

@@ -169,6 +169,10 @@ def test_what_is_dealt_out_has_nothing_beside_it() -> None:
         Cyclic(7, 2).beside(1)
     with pytest.raises(pybsp.UsageError, match="argument width"):
         Block(7, 2).beside(1, -1)
+    with pytest.raises(
+        pybsp.UsageError, match=r"layout\.beside: argument pid: expected a processor, 0 or more, got -1"
+    ):
+        Block(7, 2).beside(-1)
 
 
 def test_layouts_are_equal_where_they_say_the_same() -> None:
@@ -208,6 +212,7 @@ def test_indices_as_places_select_what_they_did(some_indices: list[int], first: 
         (lambda: BlockCyclic((5, 5), (1, 2), (1, 2, 3)), "block", r"\(1, 2, 3\)"),
         (lambda: Block(5, 2, sizes=[2, 2]), "sizes", r"\[2, 2\]"),
         (lambda: Block(5, 2, sizes=[6, -1]), "sizes", r"\[6, -1\]"),
+        (lambda: Block(5, 2, sizes=[3, [2]]), "sizes", r"\[3, \[2\]\]"),
         (lambda: Block(5, 5, sizes=[*[2**62] * 4, 5]), "sizes", r"\[4611686018427387904"),
         (lambda: Block((5, 5), (1, 2), sizes=([5],)), "sizes", r"\(\[5\],\)"),
         (lambda: Block(5, 2).owner([0.5]), "indices", r"\[0.5\]"),

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError, where
 from ..ground.chunk import clock
-from ..ground.convert import as_array
+from ..ground.convert import as_array, what
 from ..ground.public import Public
 from ..machines.cost import Cost, Machine, Superstep
 from ..messages.outgoing import words_of
@@ -218,11 +218,7 @@ class Pattern(Public, Participant):
         if self._declared is None:
             raise UsageError(self._early("pattern.cost"))
         p = len(self._declared)
-        if machine.p != p:
-            raise UsageError(
-                f"pattern.cost: argument machine: expected one of p = {p}, the number of processors, got p = "
-                f"{machine.p}"
-            )
+        check_machine(machine, p)
         rows = [np.frombuffer(row, np.int64).reshape(-1, 3) for row in self._declared]
         asker = np.repeat(np.arange(p), [len(row) for row in rows])
         owner, values, items = np.concatenate(rows).T
@@ -499,6 +495,20 @@ def spread_of(owners: NDArray[np.intp], items: NDArray[np.int64]) -> Spread | No
         return None
     counts = np.bincount(found[0] // most)
     return counts[counts > 0].tolist(), found[1]
+
+
+def check_machine(machine: Any, p: int) -> None:
+    """The argument machine of a pattern's cost.
+
+    Raises:
+        UsageError: it is none of p processors.
+    """
+    found = getattr(machine, "p", None)
+    if found != p or not hasattr(machine, "predict"):
+        raise UsageError(
+            f"pattern.cost: argument machine: expected one of p = {p}, the number of processors, as bsp.machine, got "
+            f"{what(machine) if found is None else f'p = {found}'}"
+        )
 
 
 def charged(source: NDArray[np.int64], dest: NDArray[np.int64], words: NDArray[np.int64]) -> Superstep:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ..arrays.pattern import charged
+from ..arrays.pattern import charged, check_machine
 from ..arrays.places import Places, as_places, by_group, count_of
 from ..compiled import core
 from ..errors import UsageError, where
@@ -584,11 +584,7 @@ class QueuePattern(Public):
         if self._freed:
             self._refuse("pattern.cost")
         queue = self._queue
-        if machine.p != queue.p:
-            raise UsageError(
-                f"pattern.cost: argument machine: expected one of p = {queue.p}, the number of processors, got p = "
-                f"{machine.p}"
-            )
+        check_machine(machine, queue.p)
         counts = [(dest, count_of(places)) for dest, places in self._places]
         found = [(pid, dest, count) for pid, of_one in enumerate(queue.tell(counts)) for dest, count in of_one]
         source, dest, count = np.array(found, np.int64).reshape(-1, 3).T

@@ -648,11 +648,15 @@ def test_the_cost_on_a_machine_of_other_processors_is_refused(spmd: Spmd) -> Non
         bsp.sync()
         pattern = x.pattern(0, 1)
         bsp.sync()
-        return caught(pattern.cost, pybsp.BSPMachine.nominal(bsp.p + 1))
+        by_queue = bsp.queue(np.int64).pattern([0])
+        machines = pybsp.BSPMachine.nominal(bsp.p + 1), "machine.json", None
+        return [caught(one.cost, machine) for one in (pattern, by_queue) for machine in machines]
 
-    for error in spmd(main):
-        assert error.kind is pybsp.UsageError
-        assert f"argument machine: expected one of p = {spmd.p}" in error.text
+    for errors in spmd(main):
+        for error, got in zip(errors, [f"p = {spmd.p + 1}", "str 'machine.json'", "NoneType None"] * 2, strict=True):
+            assert error.kind is pybsp.UsageError
+            assert f"argument machine: expected one of p = {spmd.p}, the number of processors" in error.text
+            assert error.text.endswith(f"got {got}")
 
 
 def test_processors_that_make_other_patterns_are_told(spmd: Spmd) -> None:
