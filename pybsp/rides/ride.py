@@ -260,7 +260,7 @@ class Ride(Public, Generic[Result_co]):
 
     Attributes:
         name: of the function.
-        done: whether it is over.
+        done: whether it is over, at once on all processors of the machine, or of the group, that it is of.
         supersteps: after how many in all it is, from its start; None where that depends on what arrives.
         ended: how often it went on.
 
