@@ -166,7 +166,7 @@ def prefix_2d(
     kind = descriptor(column).kind if array else f"{len(column)} objects"
     call = Call(bsp, "prefix_2d", order, column=kind, op=name, degree=given)
     checked_out("prefix_2d", out)
-    runs = on_runs(op, array)
+    runs = on_runs(op, column)
     taking: Any = own_argument(column) if array else [taken(item, "prefix_2d", "column") for item in column]
     items = taking.reshape(-1) if runs is op else taking
     words = column.nbytes / 8 / len(items) if array and len(items) else 1.0
@@ -196,10 +196,14 @@ def _checked_column(column: Any) -> Any:
     return np.asarray(column) if isinstance(column, np.ndarray) and is_array(np.asarray(column)) else column
 
 
-def on_runs(op: Operator, array: bool) -> Operator:
-    """An operator on runs of items of equal length: arrays along their first axis, or lists."""
+def on_runs(op: Operator, column: Any) -> Operator:
+    """An operator on runs of items of equal length of a column: arrays along their first axis, or lists."""
+    array = is_array(column)
     if array and elementwise(op):
         return op
+    if not array and elementwise(op) and isinstance(column, np.ndarray) and column.ndim == 1:
+        # As numpy works on an array of objects: of ints one by one it would make some of 64 bits.
+        return lambda a, b: list(op(_of_objects(a, (len(a),)), _of_objects(b, (len(b),))))
     if not array:
         return lambda a, b: [op(x, y) for x, y in zip(a, b, strict=True)]
 

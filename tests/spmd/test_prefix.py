@@ -231,3 +231,13 @@ def test_columns_without_elements_stay_what_they_are(spmd: Spmd, shape: tuple[in
         return found.dtype.char, found.shape
 
     assert spmd(main) == [("?" if pid and 0 not in shape else "H", shape) for pid in range(spmd.p)]
+
+
+@pytest.mark.parametrize("order", ["any", "fixed"])
+def test_ints_of_an_array_of_objects_have_no_end(spmd: Spmd, order: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        column = np.array([1 << 62, 1 << 80, -1], object)
+        return prefix_2d(bsp, column, np.add, order=order).tolist()
+
+    for pid, found in enumerate(spmd(main)):
+        assert found == [(pid + 1) * one for one in (1 << 62, 1 << 80, -1)]
