@@ -6,9 +6,12 @@ import operator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..ground.convert import what
+
+MOST_WORDS = 1 << 53  # of an item or a value: as far as a float counts, and their sums are counted in 64 bits
 
 
 def integer(name: str, argument: str, value: Any, least: int, most: int | None = None, what: str = "") -> int:
@@ -36,9 +39,16 @@ def item_words(name: str, argument: str, value: Any) -> float:
         UsageError: it is not.
     """
     good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not good or not 0 <= value < float("inf"):
-        raise UsageError(f"{name}: argument {argument}: expected words, a number of at least 0, got {value!r:.60}")
+    if not good or not 0 <= value <= MOST_WORDS:
+        raise UsageError(
+            f"{name}: argument {argument}: expected words, a number of at least 0 and at most 2^53, got {value!r:.60}"
+        )
     return value if isinstance(value, int) else float(value)
+
+
+def in_range(counts: NDArray[Any]) -> bool:
+    """Whether all are at least 0, and words as many as can be counted."""
+    return bool(not counts.size or (counts.min() >= 0 and counts.max() <= MOST_WORDS))
 
 
 def check_machine(name: str, machine: Any) -> None:

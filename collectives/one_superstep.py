@@ -14,6 +14,7 @@ from ..errors import UsageError
 from ..ground.short_records import NUMBERS
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
+from .arguments import in_range
 from .plan import Plan, Step
 from .primitive import (
     NOT_SMALL,
@@ -207,13 +208,13 @@ def word_counts(name: str, words: ArrayLike, shape: tuple[int, ...], argument: s
     """The argument of a cost function that counts words: one number for all values, or an array of this shape.
 
     Raises:
-        UsageError: another shape, or no whole numbers of at least 0.
+        UsageError: another shape, or no whole numbers from 0 to 2^53.
     """
     given = numbers(words)
-    if given.dtype.kind not in "iu" or given.shape not in ((), shape) or (given.size and given.min() < 0):
+    if given.dtype.kind not in "iu" or given.shape not in ((), shape) or not in_range(given):
         raise UsageError(
-            f"{name}: argument {argument}: expected a whole number of at least 0, or an array of them of shape "
-            f"{shape}, got {words!r:.60}"
+            f"{name}: argument {argument}: expected a whole number of at least 0 and at most 2^53, or an array of them "
+            f"of shape {shape}, got {words!r:.60}"
         )
     return np.broadcast_to(given.astype(np.int64), shape)
 

@@ -16,6 +16,7 @@ from ..errors import UsageError
 from ..ground.convert import no_mask, what
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
+from .arguments import in_range
 from .plan import Plan, Step, joined, to_all
 from .primitive import Call, flag, integer, numbers, packed, primitive, unpacked
 from .regular_sampling import Counts, Keys, cut_selected, cut_sorted, most, sample_places, select, split
@@ -157,10 +158,10 @@ def cost_of(
     sizes = [itemsize] if values is None else [itemsize, integer(name, "values", values, 0)]
     if counts is None:
         n = numbers(0.5 if keys is None else keys)
-        if n.dtype.kind not in "iu" or n.shape not in ((), (p,)) or n.min() < 0:
+        if n.dtype.kind not in "iu" or n.shape not in ((), (p,)) or not in_range(n):
             raise UsageError(
-                f"{name}: argument keys: expected a whole number of at least 0, or an array of them of shape ({p},), "
-                f"got {keys!r:.60}; or give counts"
+                f"{name}: argument keys: expected a whole number of at least 0 and at most 2^53, or an array of them "
+                f"of shape ({p},), got {keys!r:.60}; or give counts"
             )
         return _bounded(machine, np.broadcast_to(n.astype(np.int64), (p,)), sizes)
     moved = table(name, counts)

@@ -263,9 +263,9 @@ def test_a_plan_is_that_of_as_many_processors_as_it_is_for() -> None:
 
 def test_words_and_machines_of_plans_are_checked_by_name() -> None:
     plan, on = collectives.broadcast.plan(4), BSPMachine.nominal(4)
-    wrong: list[Any] = [-1, "x", None, float("nan"), float("inf"), True, [1]]
+    wrong: list[Any] = [-1, "x", None, float("nan"), float("inf"), 2**53 + 1, 1e30, True, [1]]
     for words in wrong:
-        expected = "expected words, a number of at least 0, got"
+        expected = r"expected words, a number of at least 0 and at most 2\^53, got"
         with pytest.raises(UsageError, match=rf"plan\.counted: argument words: {expected}"):
             plan.counted(words)
         with pytest.raises(UsageError, match=rf"plan\.cost: argument words: {expected}"):
@@ -296,3 +296,17 @@ def test_the_costs_of_sorting_on_thousands_of_processors_make_no_message_of_each
     machine = BSPMachine.nominal(1 << 12)
     assert collectives.argsort.cost(machine, keys=3).supersteps == 4
     assert collectives.allgather.cost(machine, 2).M == 2 * (1 << 12) * ((1 << 12) - 1)
+
+
+def test_costs_refuse_more_words_than_are_counted_in_64_bits() -> None:
+    on, many = BSPMachine.nominal(4), 2**62
+    calls: dict[str, Any] = {
+        "allgather.cost: argument words": lambda: collectives.allgather.cost(on, many),
+        "allgather_blocks.cost: argument words": lambda: collectives.allgather_blocks.cost(on, words=many),
+        "argsort.cost: argument keys": lambda: collectives.argsort.cost(on, many),
+        "segmented_prefix.cost: argument n": lambda: collectives.segmented_prefix.cost(on, many),
+        "sort.cost: argument words": lambda: collectives.sort.cost(on, words=many),
+    }
+    for name, call in calls.items():
+        with pytest.raises(UsageError, match=rf"{name}: expected .* of at least 0 and at most 2\^53"):
+            call()
