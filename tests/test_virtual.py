@@ -283,6 +283,12 @@ def test_a_p_that_is_none_is_an_error(p: Any) -> None:
         pybsp.simulate(lambda bsp: None, p=p)
 
 
+def test_more_processors_than_there_is_memory_for_are_an_error() -> None:
+    expected = r"argument p: expected at most \d+ virtual processors here, as each takes 64 KiB of .*, got 2000000000$"
+    with pytest.raises(pybsp.UsageError, match=expected):
+        pybsp.simulate(lambda bsp: None, p=2_000_000_000)
+
+
 def test_neither_p_nor_machine_is_an_error() -> None:
     with pytest.raises(
         pybsp.UsageError, match="expected p=, the number of processors, or a network of so many, or machine="

@@ -83,6 +83,9 @@ class Simulation:
         return f"<p><b>{head}</b></p>{self.ledger._repr_html_()}"
 
 
+LEAST_MEMORY = 1 << 16  # bytes of a virtual processor, whatever its program does
+
+
 @dataclass
 class Replay:
     """The options of `pybsp replay`: whose records are read, and whether under a debugger."""
@@ -178,8 +181,8 @@ def simulate(
     Raises:
         Exception: what main raised, on the lowest processor that failed.
         SyncError: the processors did not do the same.
-        UsageError: neither p nor machine nor network, or a p that is none; a machine whose costs depend on distance;
-            a network with another router than "direct", or with measure=True.
+        UsageError: neither p nor machine nor network, or a p that is none, or for which this host has not the memory; a
+            machine whose costs depend on distance; a network with another router than "direct", or with measure=True.
         RoutingError: no router or network of that name, or one that does not fit, as a network of another p.
 
     Examples:
@@ -206,6 +209,7 @@ def simulate(
             )
         p = machine.p
     p = processors("pybsp.simulate", p)
+    _require_memory(p)
     timeout = timeout_of("pybsp.simulate", timeout)
     ours = {"router": differs(router, "direct"), "machine": machine is not None, "checked": checked is not None}
     ours |= {
@@ -265,6 +269,20 @@ def simulate(
     while (done := _simulated(program, p, found, routing, measure, checked, fate.clock, line, doom, carry)) is None:
         fate.fail()
     return replace(done, failures=fate.failed, expected=fate.expected(done.time))
+
+
+def _require_memory(p: int) -> None:
+    """Refuse so many processors that their memory is none of this host's; else it would be full before they run.
+
+    Raises:
+        UsageError: they are.
+    """
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if p * LEAST_MEMORY > there:
+        raise UsageError(
+            f"pybsp.simulate: argument p: expected at most {there // LEAST_MEMORY} virtual processors here, as each "
+            f"takes {LEAST_MEMORY >> 10} KiB of memory at the least, of {there / 2**30:.3g} GiB, got {p}"
+        )
 
 
 def _call(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], bsp: BSP) -> Any:
