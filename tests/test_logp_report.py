@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pybsp import LogPMachine
+from pybsp import BSPMachine, LogPMachine
 from pybsp.cli import main as command
 from pybsp.commands import logp_report
 from pybsp.errors import UsageError
@@ -59,6 +59,17 @@ def test_a_file_has_the_timeline_bit_for_bit(trace: Path) -> None:
     assert (found.timeline.machine, found.capacity, found.virtual) == (MACHINE, "per-pair", False)
     assert found.predicted is not None
     assert found.predicted.seconds == found.timeline.seconds
+
+
+def test_times_of_more_than_a_hundred_days_are_read_bit_for_bit(tmp_path: Path) -> None:
+    long = dataclasses.replace(MACHINE, step=7e7)  # seconds; together the processors' are beyond 2^63 ns
+    path = tmp_path / "trace.json"
+    TraceFile().add_logp(str(path), traced(long, virtual=True))
+    (found,) = logp_report.read(str(path))
+    original = traced(long).timeline
+    assert original.finished.min() > 1 << 55
+    for name in ("begun", "ready", "ended", "started", "finished", "work"):
+        assert getattr(found.timeline, name).tolist() == getattr(original, name).tolist(), name
 
 
 def test_perfetto_gets_measured_and_predicted_with_all_messages(trace: Path) -> None:
@@ -155,12 +166,17 @@ def test_more_processors_than_rows_go_together(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"took": [float("nan")]}, r"logp\[0\]\.took\[0\]: expected a whole number of at least 0, got nan"),
+        (
+            {"took": [float("nan")]},
+            r"logp\[0\]\.took\[0\]: expected a whole number of at least 0 and at most \d+, got nan",
+        ),
         ({"ready": [1, 2]}, r"logp\[0\]\.ready: expected a list of 18, as operations says, got one of 2"),
         ({"peers": [0] * 18}, r"logp\[0\]\.peers: expected other processors below 4"),
         ({"peers": [-2] * 9 + [1] * 9}, r"logp\[0\]\.peers: expected "),
         ({"operations": [18]}, r"logp\[0\]\.operations: expected a list of p = 4, got one of 1"),
-        ({"took": [1 << 53] * 18}, r"logp\[0\]\.took: expected nanoseconds of at most"),
+        ({"took": [1 << 62] * 18}, r"logp\[0\]\.finished: expected times after the last operations"),
+        ({"work": [1 << 54, 1 << 70, 0, 0]}, r"logp\[0\]\.work\[1\]: expected a whole number of .* and at most 4611"),
+        ({"left out": 1 << 54}, r"logp\[0\]\.left out: expected a whole number of .* and at most 2\^53, got 180"),
         ({"finished": [0] * 4}, r"logp\[0\]\.finished: expected times after the last operations"),
         ({"machine": {"L": 1}}, r"logp\[0\]\.machine: expected an object of L, o, G, step, got one without o, G, step"),
         ({"machine": {"L": 2, "o": 1, "G": 4, "step": 1}}, r"logp\[0\]: .*max\{2, o\} <= G <= L does not hold"),
@@ -208,6 +224,17 @@ def test_damaged_files_are_refused_or_shown(trace: Path, tmp_path: Path) -> None
         except UsageError:
             continue
     assert shown
+
+
+@pytest.mark.parametrize("words", ["show", "export --format simgrid", "compare", "predict"])
+def test_other_commands_say_that_report_shows_a_trace(
+    trace: Path, tmp_path: Path, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = tmp_path / "machine.json"
+    BSPMachine.nominal(4).save(machine)
+    more = {"compare": [str(machine)], "predict": ["--machine", str(machine)]}
+    assert command([*words.split(), str(trace), *more.get(words, [])]) == 2
+    assert "got 'pybsp-trace'; `pybsp report` shows such a file" in capsys.readouterr().err
 
 
 def test_what_report_takes(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -84,7 +84,7 @@ def parse(content: str, origin: str) -> Any:
         raise UsageError(f"{origin}: is not JSON ({error})") from None
 
 
-_SHOWN_BY = {"pybsp-machine": "pybsp show", "pybsp-ledger": "pybsp report"}
+_SHOWN_BY = {"pybsp-machine": "pybsp show", "pybsp-ledger": "pybsp report", "pybsp-trace": "pybsp report"}
 
 
 def versioned(content: Any, origin: str, kind: str, version: int, way_out: str) -> dict[str, Any]:
@@ -142,7 +142,8 @@ def whole(least: int = 0, most: int = LARGEST) -> Decoder:
 
     def decoded(value: Any) -> int:
         if type(value) is not int or not least <= value <= most:
-            raise MisfitError(expected, shown(value))
+            beyond = type(value) is int and value > most == LARGEST
+            raise MisfitError(expected + " and at most 2^53" * beyond, shown(value))
         return value
 
     return decoded

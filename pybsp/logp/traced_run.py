@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from ..ground.decoding import (
 )
 from ..machines.logp import LogPMachine
 from .arguments import CAPACITIES
-from .operations import RECV, SEND
+from .operations import MOST_TIME, RECV, SEND
 from .timeline import Timeline, paired
 
 SLICES = 48_000  # operations of a run that are drawn
@@ -99,7 +100,7 @@ class TracedRun:
         return json.dumps(content, allow_nan=False, separators=(",", ":"))
 
 
-_STEPS = whole(1)
+_STEPS, _TIME = whole(1), whole(most=MOST_TIME)
 _MACHINE = fields(
     {"L": _STEPS, "o": whole(), "G": _STEPS, "step": number(above=True)},
     {"G_word": optional(number()), "calibrated": flag},
@@ -107,11 +108,11 @@ _MACHINE = fields(
 _COLUMNS = {
     "peers": whole(-LARGEST),
     "words": whole(),
-    "computing": whole(),
-    "took": whole(),
-    "ready": whole(-LARGEST),
+    "computing": _TIME,
+    "took": _TIME,
+    "ready": whole(-MOST_TIME, MOST_TIME),
 }
-_OF_PROCESSORS = {"started": whole(), "finished": whole(), "work": whole(), "operations": whole(), "hosts": any_text}
+_OF_PROCESSORS = {"started": _TIME, "finished": _TIME, "work": _TIME, "operations": whole(), "hosts": any_text}
 _FIELDS = fields(
     {
         "p": whole(1),
@@ -145,10 +146,12 @@ def run_of(value: Any) -> TracedRun:
     for name in _COLUMNS:
         if len(found[name]) != count:
             raise _misfit(name, f"a list of {count}, as operations says", f"one of {len(found[name])}")
-    if sum(found["computing"]) + sum(found["took"]) + max(found["started"]) > LARGEST:
-        raise _misfit("took", f"nanoseconds of at most {LARGEST} in all", "more")
+    ends = [0, *accumulate(found["operations"])]
+    for start, finished, low, high in zip(found["started"], found["finished"], ends, ends[1:], strict=False):
+        if start + sum(found["computing"][low:high]) + sum(found["took"][low:high]) > finished:
+            raise _misfit("finished", "times after the last operations", "an earlier one")
     arrays = {name: np.array(found[name], np.int64) for name in (*_COLUMNS, *_OF_PROCESSORS) if name != "hosts"}
-    first = np.concatenate(([0], np.cumsum(arrays["operations"])))
+    first = np.array(ends)
     pids = np.repeat(np.arange(p), arrays["operations"])
     kinds = np.where(arrays["peers"] >= 0, SEND, RECV)
     peers = np.where(arrays["peers"] >= 0, arrays["peers"], -1 - arrays["peers"])
@@ -156,13 +159,10 @@ def run_of(value: Any) -> TracedRun:
         raise _misfit("peers", f"other processors below {p}", "the same, or one above")
     if not paired(pids, kinds, peers).all():
         raise _misfit("peers", "as many messages sent as acquired between two processors", "others")
-    steps = np.cumsum(arrays["computing"] + arrays["took"])
+    steps = np.cumsum(arrays["computing"] + arrays["took"])  # of all together: what overflows cancels out again
     before = np.concatenate(([0], steps))[first[:-1]]
     ended = steps + np.repeat(arrays["started"] - before, arrays["operations"])
     begun = ended - arrays["took"]
-    last = np.where(arrays["operations"] > 0, np.append(ended, 0)[first[1:] - 1], arrays["started"])
-    if (arrays["finished"] < last).any():
-        raise _misfit("finished", "times after the last operations", "an earlier one")
     timeline = Timeline.of_columns(
         LogPMachine(p, **found["machine"]),
         first,
