@@ -47,7 +47,7 @@ class TraceFile:
     """The trace file of the runs of this process: written anew, whole, with each."""
 
     def __init__(self) -> None:
-        self._events: list[str] = []
+        self._events: list[str] = []  # of each run
         self._logp: list[str] = []
         self._runs = self._spans = self._left_out = 0
         self._end = 0  # nanoseconds, of the last run
@@ -56,7 +56,7 @@ class TraceFile:
         """Add a BSP run, or say on stderr why not: the run's result is worth more than its trace."""
         self._runs += 1
         if self._has_room(trace.counts.shape[1] * trace.p):
-            self._events += map(_encoded, _events(trace, self._runs, title, self._end))
+            self._events.append(_lines(_events(trace, self._runs, title, self._end)))
             self._end += round(1e9 * trace.seconds)
         self._write(path)
 
@@ -65,7 +65,7 @@ class TraceFile:
         self._runs += 1
         if self._has_room(run.spans):
             self._logp.append(run.encoded())
-            self._events += map(_encoded, run.events(self._runs, self._end))
+            self._events.append(_lines(run.events(self._runs, self._end)))
             self._end += round(1e9 * run.seconds)
         self._write(path)
 
@@ -140,6 +140,10 @@ def _superstep(
 trace_file = TraceFile()
 
 _encoded = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
+def _lines(events: Iterable[dict[str, Any]]) -> str:
+    return ",\n".join(map(_encoded, events))
 
 
 def _with_commas(lines: Iterable[str]) -> Iterator[str]:

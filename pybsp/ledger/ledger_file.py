@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -218,17 +219,15 @@ def append_run(path: str | os.PathLike[str], run: dict[str, Any], first: bool) -
 
 
 def _copy_runs(path: Path, file: TextIO) -> None:
-    """Write a ledger file again without its end."""
-    with path.open(encoding="utf-8") as earlier:
-        text, rest = earlier.read(len(_HEAD)), ""
-        if text == _HEAD:
-            while piece := earlier.read(1 << 20):
-                file.write(text)
-                text = rest + piece
-                text, rest = text[: -len(_TAIL)], text[-len(_TAIL) :]
-            file.write(text)
-    if rest != _TAIL:
-        raise UsageError(f"ledger file {path}: somebody has changed it since the last run of this job wrote it")
+    """Write a ledger file again, as bytes, which is quicker; what comes next is written over its end."""
+    with path.open("rb") as earlier:
+        begin = earlier.read(len(_HEAD))
+        earlier.seek(-min(len(_TAIL), path.stat().st_size), os.SEEK_END)
+        if (begin, earlier.read()) != (_HEAD.encode(), _TAIL.encode()):
+            raise UsageError(f"ledger file {path}: somebody has changed it since the last run of this job wrote it")
+        earlier.seek(0)
+        shutil.copyfileobj(earlier, file.buffer)
+        file.buffer.seek(-len(_TAIL), os.SEEK_CUR)
 
 
 _encoder = json.JSONEncoder(allow_nan=False)
