@@ -387,6 +387,35 @@ def test_report_and_page_have_the_same_columns_of_errors(tmp_path: Path, capsys:
                 assert (column in text) == (median is not None)
 
 
+def test_a_page_says_that_words_within_parts_are_in_no_picture(tmp_path: Path) -> None:
+    def in_parts(bsp: pybsp.BSP, words: int) -> None:
+        with bsp.split(0) as part:
+            part.send(0, np.zeros(words))
+            part.sync()
+        bsp.sync()
+
+    path, out = tmp_path / "ledger.json", tmp_path / "page.html"
+    for words in 0, 5:
+        run = pybsp.simulate(in_parts, words, p=2).ledger.as_json(["here"] * 2, "direct")
+        append_run(path, {**run, "trace": trace(2)}, first=True)
+        assert command(["report", str(path), "--html", str(out)]) == 0
+        said = "What parts of the machine (bsp.split) sent is in none of these pictures."
+        assert (said in Page(out).text) == (words > 0)
+
+
+def test_figures_of_exchanges_alone_are_named_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = tmp_path / "ledger.json", tmp_path / "page.html"
+    alone = BSPMachine(2, g=0.0, l=1e-6, r=1e9)
+    run = pybsp.simulate(lambda bsp: bsp.sync(), machine=alone).ledger.as_json(["here"] * 2, "direct")
+    for exchange in None, alone.as_json():
+        append_run(path, {**run, "virtual": False, "machine": {**alone.as_json(), "exchange": exchange}}, first=True)
+        assert command(["report", str(path), "--html", str(out)]) == 0
+        assert command(["report", str(path)]) == 0
+        for text in Page(out).text, capsys.readouterr().out:
+            assert "g = 0 s/word" in text
+            assert ("(g, l and the o's of exchanges alone)" in text) == (exchange is not None)
+
+
 def test_a_report_says_how_many_bytes_of_indices_there_were() -> None:
     ledger = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger
     run = {"hosts": [], "machine": {}, "virtual": False, "supersteps": ledger, "index_bytes": {"1": 48, "3": 2400}}

@@ -99,7 +99,10 @@ def page(names: Sequence[str], ledgers: Sequence[list[dict[str, Any]]]) -> str:
             shown_here = "" if run is None else "".join(_run(number, run, bins, colours))
             pictures = ""
             if run is not None and "trace" in run:
-                pictures = "".join(traced(run["trace"], run["supersteps"].total.M, colours))
+                total = run["supersteps"].total
+                pictures = "".join(traced(run["trace"], total.M, colours))
+                if any(parts is not None and parts.M for parts in (total.parts, run.get("parts_after"))):
+                    pictures += note("What parts of the machine (bsp.split) sent is in none of these pictures.")
             if pictures and (left := left - len(pictures)) < 0:
                 pictures = note("The pictures of this run's trace are left out: the page would be too large.")
             parts.append(f"<section>{shown_here}{pictures}</section>")

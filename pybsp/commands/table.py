@@ -59,8 +59,9 @@ def report(path: str, every: bool, wide: bool = False) -> int:
 
 def predicting(run: dict[str, Any]) -> None:
     """Let the machine of a run be the one that its ledger predicts exchanges by."""
-    if not run["virtual"] and run["machine"].get("exchange"):
-        run["machine"].update(run["machine"]["exchange"])
+    alone = run["machine"].get("exchange")
+    if alone and not run["virtual"]:
+        run["machine"].update({**alone, "exchange": alone})
 
 
 def placed(run: dict[str, Any]) -> Iterator[str]:
@@ -168,6 +169,8 @@ def title(number: int, run: dict[str, Any]) -> str:
     machine, hosts = run["machine"], sorted(set(run["hosts"]))
     kind = "virtual processors" if run["virtual"] else "MPI ranks"
     figures = ", ".join(f"{name} = {machine[name]:.3g} {unit}" for name, unit in UNITS.items() if name in machine)
+    if not run["virtual"] and machine.get("exchange"):
+        figures += " (g, l and the o's of exchanges alone)"
     if not machine["calibrated"] and not run["virtual"]:
         figures = "no machine file"
     return (
