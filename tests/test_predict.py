@@ -362,6 +362,7 @@ PROGRAMS = {
         (["PROGRAM", "-p", "2", "--machine", "MACHINE", "--scale", "r=1e-320"], "--scale: r=1e-320: BSPMachine: r "),
         (["PROGRAM", "-p", "2", "--machine", "PROGRAM"], "machine file .*program.py: "),
         (["nowhere.py", "-p", "2", "--machine", "MACHINE"], "nowhere.py: there is no such file"),
+        (["nowhere.json"], "nowhere.json: there is no such file"),
         (["MACHINE", "-p", "2", "--machine", "MACHINE"], "a ledger has its own p"),
         (["MACHINE", "--machine", "MACHINE"], "ledger file .*machine.json: "),
         (["PROGRAM", "x", "-p", "2", "--machine", "MACHINE"], "failed for p = 2: ValueError: invalid literal"),

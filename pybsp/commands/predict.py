@@ -215,6 +215,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _predict(options: argparse.Namespace) -> int:
+    if not Path(options.target).is_file():
+        why = "expected a file" if Path(options.target).exists() else "there is no such file"
+        raise UsageError(f"{options.target}: {why}")
     path = settings.text(settings.MACHINE) if options.machine is None else options.machine
     own = None if path else _own_machine(options.target)
     if not path and own is None:
@@ -229,9 +232,6 @@ def _predict(options: argparse.Namespace) -> int:
         machine, faster = _scaled(machine, factors), factors.get("r", 1.0)
     except UsageError as error:
         raise UsageError(f"--scale: {' '.join(options.scale)}: {error}") from None
-    if not Path(options.target).is_file():
-        why = "expected a file" if Path(options.target).exists() else "there is no such file"
-        raise UsageError(f"{options.target}: {why}")
     if options.html is not None:
         require_outputs([("--html", options.html)], [("--machine", path), ("what is predicted", options.target)])
     of_ledger = options.target.endswith(".json") or is_ledger(options.target)  # what else is JSON is refused as one
