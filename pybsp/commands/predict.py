@@ -53,7 +53,7 @@ SCALED = ("g", "l", "o_msg", "o_item", "r")  # numbers of a machine, and tables 
 SCALED_TABLES = ("o_way", "g_way", "late", "first")
 _NAMES = (*SCALED, *SCALED_TABLES)
 _WITH_P = re.compile(r"\{(?:(\d+) ?\* ?)?p(?: ?\* ?(\d+))?\}")  # {p}, {100*p}, {p*100}
-_OTHERWISE_WITH_P = re.compile(r"\{[\d\s.+*/()-]*p[\d\s.+*/()p-]*\}")
+_OTHERWISE_WITH_P = re.compile(r"\{(?:[\d\s.+*/()_-]|(?<=\d)e)*p(?:[\d\s.+*/()p_-]|(?<=\d)e)*\}")  # {p+1}, {1e3*p}
 
 
 class Prediction(NamedTuple):
