@@ -483,3 +483,11 @@ def test_labels_in_errors_are_without_control_characters(label: str) -> None:
         text = "".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
         assert harmless(label) in text
         assert label not in text
+
+
+def test_what_is_to_be_said_of_each_of_many_runs_is_said_once(capfd: pytest.CaptureFixture[str]) -> None:
+    machine = pybsp.BSPMachine(p=7, g=1e-8, l=1e-5, r=1e9)
+    for _ in range(3):
+        pybsp.simulate(lambda bsp: None, p=2, machine=machine)
+    said = "the argument machine: p: expected 2, as this run has, got 7: its predictions are for another machine\n"
+    assert capfd.readouterr().err.count(said) == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import traceback
 from contextlib import suppress
+from functools import cache
 from typing import TextIO
 
 
@@ -19,6 +20,12 @@ def announce(text: str) -> None:
             with suppress(Exception):
                 print(text, file=stream, flush=True)
                 return
+
+
+@cache
+def announce_once(text: str) -> None:
+    """As `announce`, of what is the same in each of a program's runs: a process says it once."""
+    announce(text)
 
 
 def announce_error(error: BaseException) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from ..errors import ProcessorError, UsageError
 from ..ground import settings
-from ..ground.announcing import announce
+from ..ground.announcing import announce, announce_once
 from ..ground.clocks import Clock
 from ..ground.convert import check_program
 from ..ground.failures import Failure, failure_of, learned, processor_error, speaker
@@ -168,7 +168,7 @@ def run(
         chosen.require(f"{OPERATION}: on a simulated machine")
         warnings += _without_ledger(settings.text(settings.LEDGER) if simulated is None else simulated.ledger)
         for warning in (*settings.warnings(), *warnings):
-            announce(f"pybsp: {warning}")
+            announce_once(f"pybsp: {warning}")
         found = simulate(program, p, chosen, args=args, kwargs=kwargs)
         path = settings.text(settings.TRACE) if simulated is None else simulated.trace
         if trace or path:

@@ -15,7 +15,7 @@ from weakref import ref
 
 from ..errors import BSPError, UsageError
 from ..ground import settings
-from ..ground.announcing import announce
+from ..ground.announcing import announce_once
 from ..ground.failures import failure_of, killed, speaker
 from ..ground.managed import Managed, managed
 from ..lazy import ready
@@ -332,7 +332,7 @@ class Session(ABC, Generic[Processor]):
         if hosts.count(hosts[pid]) > own.here.cores:
             transport.waiter.crowd()
         for warning in (*settings.warnings(), *self.warnings()) if pid == 0 else ():
-            announce(f"pybsp: {warning}")
+            announce_once(f"pybsp: {warning}")
         processor = self.make(of_all[0].decided, in_force)
         superstep, heard, timeout = self.watched(processor)
         watch.begin(transport, [opening.address for opening in of_all], hosts, superstep, heard, timeout)

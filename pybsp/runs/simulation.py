@@ -14,7 +14,7 @@ from ..bsp import BSP
 from ..checkpoints import asked as checkpoints
 from ..checkpoints.due import Every
 from ..errors import ProcessorError, SyncError, UsageError, where
-from ..ground.announcing import announce
+from ..ground.announcing import announce_once
 from ..ground.convert import check_program, processors
 from ..ground.failures import exited_alone, failure_of, from_the_program, is_lone_exit, killed, note_place, outcome
 from ..ground.files import require_place
@@ -231,7 +231,7 @@ def simulate(
     if _options is not None and _options.runs is not None:
         warning = None  # `pybsp predict` asks about another one
     for line in (*warnings(), *([] if warning is None else [warning])):
-        announce(f"pybsp: {line}")
+        announce_once(f"pybsp: {line}")
     ready()
     routing = resolved(router, found)
     program = partial(_call, main, args, kwargs)
