@@ -64,6 +64,10 @@ def test_items_of_queues_count_with_communication() -> None:
             kind(4, 1.0, 2.0, 5.0, o_item=-1.0)
 
 
+def test_what_an_ebsp_machine_is_not_told_costs_nothing_and_a_flop_a_nanosecond() -> None:
+    assert EBSPMachine(4, 1.0, 2.0, 5.0).predict(Superstep(4, 1, 2, 8, 3e9, items=6)) == 3 + 2 + 8 + 5
+
+
 def test_virtual_time_and_predictions_run_by_valiants_maximum() -> None:
     m = BSPMachine(3, 1.0, 10.0, 1.0, cost="max")
 
