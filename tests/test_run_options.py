@@ -527,6 +527,20 @@ def test_the_doctor_says_where_there_is_no_launcher(tmp_path: Path, monkeypatch:
     )
 
 
+def test_the_doctor_says_what_ranks_have_to_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.process, "cores", lambda: 4)
+    monkeypatch.setattr(doctor.process, "allowed_cores", lambda: 2)
+    monkeypatch.setattr(slurm, "allocated", lambda: 0)
+    assert [("take turns" in doctor._cores(n).text) for n in (1, 2, 3, None)] == [False, False, True, False]
+    assert doctor._cores(3).text.startswith("2 usable of 4, for 3 ranks")
+    monkeypatch.setattr(slurm, "allocated", lambda: 8)  # they are not all on this host
+    assert "take turns" not in doctor._cores(3).text
+    monkeypatch.setattr(doctor, "_free_shared", lambda: (1 << 26, 1 << 26))  # what docker gives a container
+    assert [bool(doctor._shared_memory(n).advice) for n in (1, 16, 17)] == [False, False, True]
+    monkeypatch.setattr(doctor, "_free_shared", lambda: None)
+    assert doctor._shared_memory(1).advice == "PYBSP_SHARED=0 does without"
+
+
 @pytest.mark.parametrize(("advice", "status", "last"), [("", 0, "all is well"), ("do so", 1, "1 thing to do")])
 def test_the_doctor_ends_with_1_where_there_is_something_to_do(
     advice: str, status: int, last: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

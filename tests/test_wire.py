@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from pybsp.messages.mail import MUCH
 from pybsp.transport import GETS, JOINED, MAIL, NOTES, PUTS, READS, Parcel, Section, wire
-from pybsp.transport.medium import INLINE_DATA
+from pybsp.transport.medium import COPYING, INLINE_DATA, INLINE_DATA_MOST, MPITransport
 from pybsp.transport.neighbours import INLINE_DATA_NEAR
 
 ROOT = Path(__file__).parent.parent
@@ -314,3 +315,16 @@ def test_what_is_shown_to_other_nodes_lies_in_rows_and_is_told_from_what_goes_be
         assert (table[s, : wire.WORD] == 255).all()
     assert (table == other).all()
     assert all_do_so == (None not in records and not any(beside) and set(kinds) == {3})
+
+
+def test_what_goes_inline_to_other_nodes_takes_no_longer_to_copy_than_its_message() -> None:
+    """On both sides, where messages were measured; what always did, does so however cheap they are."""
+    sizes = []
+    for o_msg in np.geomspace(1e-9, 1e-3, 50):
+        there: Any = SimpleNamespace()
+        MPITransport.tune(there, o_msg)
+        sizes.append(there.inline_data)
+        assert there.inline_data == INLINE_DATA or 2 * there.inline_data * COPYING <= o_msg
+    assert sizes == sorted(sizes)
+    assert (sizes[0], sizes[-1]) == (INLINE_DATA, INLINE_DATA_MOST)
+    assert any(INLINE_DATA < size < INLINE_DATA_MOST for size in sizes)
