@@ -1088,3 +1088,16 @@ def test_wrong_usage_of_the_command_has_status_2(tmp_path: Path) -> None:
         assert missing.code == 2
         assert "there is no such file" in missing.err
         assert run([sys.executable, "-m", "pybsp", command, flag, "0", "x.py"], LIMIT).code == 2
+
+
+def test_who_fails_as_a_run_begins_tells_all_others_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    monkeypatch.setattr(world, "_world", object())
+    monkeypatch.setattr(world, "_renewed", lambda transport, grace: transport)
+    monkeypatch.setattr(world, "report_failure", lambda transport, pid, error: told.append(size))
+    for is_open in (False, True):
+        monkeypatch.setattr(world, "_world_open", is_open)
+        for size in (1, 2, 3):
+            monkeypatch.setattr(world, "_job_size", lambda size=size: size)
+            world.tell_before_run(ValueError("boom"))
+    assert told == [2, 3]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from pybsp.compiled import stamps as compiled
 from pybsp.errors import UsageError
 from pybsp.logp import Goal, Processor, Timeline, predict, simulate
 from pybsp.logp.operations import RECV, SEND
-from pybsp.logp.recording import Clocks, PlainStamps, rows_of_each, stamps
+from pybsp.logp.ranks import RankProcessor
+from pybsp.logp.recording import Clocks, PlainStamps, TracedProcessor, rows_of_each, stamps
 from pybsp.logp.timeline import PARTS, paired
 from pybsp.logp.wire import encode, words_of
 from pybsp.logp.words import words
@@ -217,6 +219,23 @@ def test_rows_of_times_are_kept_up_to_a_limit(plain: bool) -> None:
     assert (rows[:, 3] == -rows[:, 2]).all()
     assert (np.diff(rows[:, :2].ravel()) >= 0).all()
     assert before <= rows[0, 0] <= rows[-1, 1] <= after  # it is the clock of time.perf_counter_ns
+
+
+def test_a_send_that_waited_is_kept_as_far_as_its_times_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which sends have waited, in a run that has more of them than are kept."""
+    waits = iter([0.5, 0.0, 2.0, 4.0])
+    proc = object.__new__(TracedProcessor)
+    proc.stalled_seconds = proc.credit_seconds = 0.0
+    proc._sends, proc._limit, proc._waits = stamps(3), 3, array("q")
+
+    def stall(self: TracedProcessor, dest: int) -> None:
+        self.stalled_seconds += next(waits)
+
+    monkeypatch.setattr(RankProcessor, "_stall", stall)
+    for _ in range(4):
+        proc._stall(0)
+        proc._sends.end()
+    assert proc._waits.tolist() == [0, 500_000_000, 2, 2_000_000_000]
 
 
 def test_what_is_kept_is_bounded() -> None:
