@@ -135,6 +135,31 @@ SMALL = """
             mine = [d for d in others] if size % 2 else [10**size * d for d in others]
             assert collectives.total_exchange(bsp, mine) == [mine[pid]] * p
 
+        # The ledger has what it has of the same calls where they ride.
+        def of(call):
+            before = len(bsp.ledger)
+            found = repr(call())
+            bsp.sync()  # has the work after the last superstep
+            return found, [(r.label, r.h_out, r.h_in, r.messages, r.M, r.work) for r in bsp.ledger[before:]]
+
+        for call, *arguments in (
+            (collectives.sort, 1.5 * (pid % 2)),
+            (collectives.sort, 7 - pid),
+            (collectives.sort, np.arange(3.0) - pid),
+            (collectives.allreduce, 1.5 * pid, np.maximum),
+            (collectives.reduce, pid, operator.add),
+            (collectives.prefix, np.arange(3) * pid, np.add),
+            (collectives.exclusive_prefix, pid, operator.add, 0),
+            (collectives.reduce_scatter, np.arange(p) + pid, np.add),
+            (collectives.argmax, np.arange(4) % (pid + 2)),
+            (collectives.gather, pid),
+            (collectives.scatter, [*others] if pid == 0 else None),
+            (collectives.allgather_blocks, np.arange(pid)),
+        ):
+            rides = of(lambda: call.start(bsp, *arguments).finish())
+            for _ in range(3):
+                assert of(lambda: call(bsp, *arguments)) == rides, call
+
         # What is short takes heads that are there for good, what is longer some of its own.
         counted.clear()
         collectives.allreduce(bsp, 1.5, np.add)
