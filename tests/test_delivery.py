@@ -17,6 +17,7 @@ import pytest
 
 from pybsp.transport import populating
 from pybsp.transport.board import Board
+from pybsp.transport.medium import _Aside
 from pybsp.transport.waiting import Waiter
 from pybsp.transport.wire import CONTEXTS, SLOT, TAG, board_bytes
 
@@ -355,6 +356,15 @@ def test_a_superstep_takes_as_many_steps_whatever_is_kept(program: Program) -> N
         pybsp.run(main)
     """)
     assert ended_well(ranks(2, path)) == "as many\n"
+
+
+def test_a_thread_exchanges_nothing_once_it_was_given_up() -> None:
+    arrival: Any = object()
+    aside = _Aside()
+    aside.work(lambda: arrival)
+    aside.halt()
+    aside.work(lambda: arrival)  # it was started, and had not begun
+    assert (aside.arrivals, aside.errors) == ([arrival], [])
 
 
 def test_runs_go_on_after_begin_was_interrupted_as_it_started_its_thread(program: Program) -> None:

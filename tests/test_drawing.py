@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import numpy as np
+import pytest
 
-from pybsp.ground.drawing import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, bars, lanes, lines
+from pybsp.ground.drawing import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis, bars, lanes, lines, points
 
 
 def test_a_grid_goes_from_one_axis_to_the_end_of_the_other_and_points_lie_on_it() -> None:
@@ -44,3 +46,22 @@ def test_bars_of_what_is_counted_are_named_in_their_middle() -> None:
     assert list(found) == list(each)
     wide = (WIDTH - LEFT - RIGHT) / 6
     assert np.allclose(list(found.values()), [LEFT + wide * (n + 0.5) for n in range(6)], atol=0.1)
+
+
+@pytest.mark.parametrize("names", [[""], ["one"], ["one", "two", "a < b"]])
+def test_what_has_a_name_has_it_beside_the_colour_it_is_drawn_in(names: list[str]) -> None:
+    n = len(names)
+    x, each = np.arange(1.0, n + 1), np.arange(n)
+    along, up = Axis(0, n + 1, "x"), Axis(0, n + 1, "y")
+    pictures = [
+        bars(np.ones((n, 4)), names, along, "y", [""] * 4),
+        points(x, x, each, names, "x", "y"),
+        lines(x, [x + k for k in range(n)], names, along, up),
+        lanes([np.full((1, 4), 1 / n)] * n, names, along, "y", 1),
+    ]
+    for picture in pictures:
+        shown = re.findall(r'<i style="background:([^"]+)"></i>([^<]*)</span>', picture)
+        assert [html.unescape(name) for _, name in shown] == [name for name in names if name]
+        drawn = re.findall(r'(?:fill|stroke)="(#[^"]+)"', picture)
+        assert all(colour in drawn for colour, _ in shown)
+        assert tuple(colour for colour, _ in shown) == COLOURS[: len(shown)]

@@ -8,8 +8,11 @@ import re
 import sys
 from pathlib import Path
 from textwrap import dedent
+from unittest import SkipTest
 
 import pytest
+
+from pybsp.testing import verdict
 
 from .launching import Ended, mpiexec, run
 
@@ -835,3 +838,17 @@ def test_a_mark_without_p_or_with_another_argument_says_what_it_takes(tmp_path: 
     text = ended.out + ended.err
     assert "mark bsp: expected p, and at most timeout, router, machine, checked besides" in text, ended
     assert f"got bsp({given})" in text, ended
+
+
+def test_what_an_exception_says_of_a_test_is_known_without_its_class() -> None:
+    """As its class cannot be pickled, on ranks."""
+    for error, said in [
+        (pytest.skip.Exception("why"), ("Skipped", "why")),
+        (SkipTest("why"), ("Skipped", "why")),
+        (pytest.xfail.Exception("why"), ("XFailed", "why")),
+        (pytest.fail.Exception("why"), ("Failed", "why")),
+    ]:
+        found = verdict(error)
+        assert found is not None
+        assert found.args == said
+    assert verdict(AssertionError("why")) is None

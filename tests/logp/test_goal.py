@@ -65,6 +65,16 @@ def read(tmp_path: Path, text: str) -> Goal:
     return Goal.load(tmp_path / "a.goal")
 
 
+def test_computing_ends_before_2_to_the_62_steps_or_asks_for_longer_ones(tmp_path: Path) -> None:
+    goal = read(tmp_path, f"num_ranks 1\nrank 0 {{\na: calc {1 << 60}\n}}\n")
+    for step in (2**-2 * 1e-9, 2**-3 * 1e-9):
+        with pytest.raises(
+            UsageError, match=r"operation 1 of rank 0 .* would end at 2\*\*62 steps or later.*longer step"
+        ):
+            goal.simulate(LogPMachine(1, L=2, o=0, G=2, step=step))
+    assert goal.simulate(LogPMachine(1, L=2, o=0, G=2, step=2**-1 * 1e-9)).time == 1 << 61
+
+
 def test_what_is_not_required_may_come_first(tmp_path: Path) -> None:
     goal = read(
         tmp_path,
