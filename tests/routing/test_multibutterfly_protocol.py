@@ -10,6 +10,7 @@ import pytest
 
 from pybsp.benchmarks.studies.theory.adversary import cases, colliding, funnel
 from pybsp.errors import RoutingError, UsageError
+from pybsp.routing import multibutterfly_router
 from pybsp.routing.multibutterfly import (
     BlockedError,
     Lemmas,
@@ -151,6 +152,12 @@ def test_in_random_networks_those_who_wait_catch_up_if_ghosts_go_faster_than_col
 
 
 # -- the lemmas and Theorem 2
+
+
+def test_the_router_takes_a_network_that_was_found_to_work() -> None:
+    router = multibutterfly_router()
+    assert SMALLEST_L[router.d] == router.L
+    assert router.stream >= router.packet  # streams save nothing
 
 
 @pytest.mark.whole
