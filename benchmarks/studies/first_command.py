@@ -85,7 +85,7 @@ def first(program: str) -> First:
         )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     study = Study(__doc__, keep="--json")
     study.add_argument("--runs", type=int, default=10)
     study.add_argument("--program", default=str(ROOT / "examples" / "pagerank.py"))
@@ -116,8 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"({'held' if longest <= SECONDS else 'not held'})"
     )
     study.end()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import ast
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,18 +25,6 @@ from .frame import Study, on_ranks
 TIMES = 8  # uses of each way
 WORDS = 1000
 COMPUTING = 1.0  # seconds, at least
-
-
-class Use(NamedTuple):
-    """Of a way: microseconds of its first use, of later ones (the median) and of one after long computing."""
-
-    way: str
-    first: float
-    first_predicted: float
-    later: float
-    later_predicted: float
-    late: float
-    late_predicted: float
 
 
 def uses() -> Any:
@@ -84,22 +71,21 @@ def _compute() -> None:
         ast.parse(text)
 
 
-def summed(runs: Sequence[Sequence[tuple[str, float, float]]]) -> list[Use]:
-    """The medians over the runs."""
+def summed(runs: Sequence[Sequence[tuple[str, float, float]]]) -> list[tuple[Any, ...]]:
+    """Of each way microseconds, measured and predicted: of its first use, later ones, a late one; medians over runs."""
     found: dict[str, list[list[float]]] = {}
     for run in runs:
         of_one: dict[str, list[tuple[float, float]]] = {}
         for label, measured, predicted in run:
             of_one.setdefault(label, []).append((measured, predicted))
-        for label, pairs in of_one.items():
-            if label.endswith(", late"):
-                continue
-            later = [median(column) for column in zip(*pairs[1:], strict=True)]
-            found.setdefault(label, []).append([*pairs[0], *later, *of_one[f"{label}, late"][0]])
-    return [Use(way, *(1e6 * median(column) for column in zip(*rows, strict=True))) for way, rows in found.items()]
+        for label, (first, *others) in of_one.items():
+            if not label.endswith(", late"):
+                later = map(median, zip(*others, strict=True))
+                found.setdefault(label, []).append([*first, *later, *of_one[f"{label}, late"][0]])
+    return [(way, *(1e6 * median(column) for column in zip(*rows, strict=True))) for way, rows in found.items()]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     study = Study(__doc__, keep="--json")
     study.add_argument("-n", type=int, default=2, help="ranks")
     study.add_argument("--runs", type=int, default=20)
@@ -115,8 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found,
     )
     study.end()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

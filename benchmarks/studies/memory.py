@@ -11,7 +11,6 @@ sent.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -79,7 +78,7 @@ def on_these(supersteps: int, size: int) -> list[dict[str, Any]]:
     return pybsp.run(lambda bsp: [many_supersteps(bsp, supersteps), large_exchange(bsp, size)])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     study = Study(__doc__)
     study.add_argument("-n", type=int, default=2, help="processors")
     study.add_argument("--supersteps", type=int, default=1_000_000)
@@ -88,8 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     many, large = on_ranks(on_these, options.supersteps, options.bytes, n=options.n)
     print(f"{many['supersteps']} supersteps: {many['bytes of a superstep']:.1f} bytes each stay, on every processor")
     print(f"{large['bytes']} bytes from every processor: {large['times the data']:.2f} times that, beside the arrays")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -24,7 +24,7 @@ PROGRAMS = ("pagerank.py", "textbook/record_sort.py", "textbook/lu.py")
 MACHINE = pybsp.BSPMachine(p=8, g=8e-9, l=2e-5, r=1e10, o_msg=1e-6)  # any
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     study = Study(__doc__, keep="--json")
     study.add_argument("-p", type=int, nargs="+", default=[1024], help="processors")
     study.add_argument("--programs", nargs="+", help="each with its arguments in one word (default: the three)")
@@ -42,8 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows.append((Path(program.split()[0]).stem, " ".join(numbers), taken, "yes" if taken < SECONDS else "no"))
     study.rows("predicting", "pybsp predict", "program | p | seconds [.1f] | under 60 s", rows)
     study.end()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

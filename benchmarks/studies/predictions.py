@@ -13,7 +13,6 @@ every other one, predict its other runs.
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -114,7 +113,7 @@ def show(study: Study, found: Sequence[Figure], setting: str, bars: tuple[float,
         study.show(verdict("labels by their own other runs", own, bars))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     study = Study(__doc__, keep="--json")
     study.add_argument("-n", type=int, default=2, help="ranks")
     study.add_argument("--rounds", type=int, default=5, help="runs of each program")
@@ -133,9 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = figures(ledgers)
     show(study, found, f"{options.n} ranks here")
     study.end()
-    return 0
 
 
 if __name__ == "__main__":
     os.environ.pop("PYBSP_LEDGER", None)
-    sys.exit(main())
+    main()

@@ -93,7 +93,7 @@ def measure(network: EmulatedNetwork, programs: Sequence[str], rounds: int) -> t
         return figures(ledgers), [Whole(name, *map(median, zip(*of, strict=True))) for name, of in of_whole.items()]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     study = Study(__doc__, keep="--json")
     study.add_argument("--hosts", type=int, default=2)
     study.add_argument("--ranks", type=int, default=1, help="of each host")
@@ -129,8 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         study.show(verdict("programs", [one.error for one in programs_found], WHOLE))
     study.end()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

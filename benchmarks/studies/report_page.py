@@ -54,7 +54,7 @@ def opened(browser: str, page: str, folder: str) -> float:
     return time.perf_counter() - begin
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     study = Study(__doc__, keep="--json")
     study.add_argument("-p", type=int, default=64, help="processors")
     study.add_argument("--supersteps", type=int, default=100_000)
@@ -100,8 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 opened(options.browser, page.as_uri(), folder)
                 os.replace(Path(folder, "shot.png"), options.picture)
     study.end()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

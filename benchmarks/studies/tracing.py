@@ -10,7 +10,6 @@ superstep, and has its own column: it is bounded, however long the run was.
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -51,7 +50,7 @@ def measured(trace: str, rounds: int, supersteps: int) -> dict[str, list[float]]
     return {**found, **{name: seconds[1:] for name, seconds in whole.items()}}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     study = Study(__doc__, keep="--json")
     study.add_argument("-n", type=int, default=2, help="ranks")
     study.add_argument("--rounds", type=int, default=21)
@@ -70,8 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     middle = float(np.median(ratios))
     study.tell("ratio", middle, f"with over without: {spread(ratios)}: {'held' if middle <= MOST else 'not held'}")
     study.end()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -14,6 +14,7 @@ from rich.console import Console
 
 import pybsp
 from pybsp.benchmarks.studies import forwarding
+from pybsp.benchmarks.studies.frame import table
 from pybsp.routing import Relation, relations
 from pybsp.routing.forwarding import hypercube, two_phase
 from pybsp.routing.forwarding.intermediates import _mixed, intermediates
@@ -103,9 +104,9 @@ def test_words_that_are_none_are_an_error() -> None:
 @pytest.mark.whole
 def test_the_docs_have_the_figures_of_the_study() -> None:
     console = Console(file=io.StringIO(), width=140)
-    console.print(forwarding.rows_table([row for p in (13, 16, 1024) for row in forwarding.rows(p, 64, 0)]))
+    console.print(table("", forwarding.ROWS, (row for p in (13, 16, 1024) for row in forwarding.rows(p, 64, 0))))
     balances = [forwarding.balance(p, packets, 0) for p in (4, 16, 64) for packets in forwarding.PACKETS]
-    console.print(forwarding.balance_table(balances))
+    console.print(table("", forwarding.BALANCE, balances))
     assert isinstance(console.file, io.StringIO)
     lines = [line.strip() for line in console.file.getvalue().splitlines() if line.strip().startswith("|")]
     page = PAGE.read_text().splitlines()

@@ -22,4 +22,5 @@ from .tables import spread as spread
 from .tables import table as table
 from .turns import in_turns as in_turns
 from .turns import kernel as kernel
+from .turns import timed as timed
 from .turns import wait_until as wait_until

@@ -21,7 +21,7 @@ from pybsp.errors import UsageError
 from pybsp.ground.files import replacing, require_outputs
 
 from .ranks import EMULATORS, EmulatedNetwork
-from .tables import table
+from .tables import columns, table
 
 T = TypeVar("T")
 KINDS = (".pdf", ".png", ".svg")
@@ -114,14 +114,21 @@ class Study(argparse.ArgumentParser):
         name: str,
         title: str,
         head: str,
-        found: Sequence[T],
-        shown: Callable[[T], Sequence[object]] = lambda row: row,  # type: ignore[assignment, return-value]
+        found: Sequence[Any],
+        shown: Callable[[Any], Sequence[object]] | None = None,
     ) -> None:
-        """Put rows among the results, and print them as a table; `shown` is what cells one has."""
-        self.tell(name, found, table(title, head, map(shown, found)))
+        """Put rows among the results, and print them as a table.
+
+        Args:
+            found: rows; where they have no names for their figures, the columns' names are these.
+            shown: what cells a row has; None: what it has.
+        """
+        plain = shown is None and not any(hasattr(row, "_asdict") for row in found)
+        figures = [dict(zip(columns(head), row, strict=True)) for row in found] if plain else found
+        self.tell(name, figures, table(title, head, map(shown, found) if shown else found))
 
     def end(self, results: Any = None, draw: Callable[[Any], Any] | None = None) -> None:
-        """Keep the figures, and draw them, where that was asked for.
+        """Keep the figures, and draw them, with a grid and what was labelled, where that was asked for.
 
         Args:
             results: what is written; an object also tells when and by what it was made; None: all `results`.
@@ -140,6 +147,8 @@ class Study(argparse.ArgumentParser):
             figure = draw(pyplot)
             for axis in figure.axes:
                 axis.grid(alpha=0.3)
+                if axis.get_legend_handles_labels()[0] and axis.get_legend() is None:
+                    axis.legend(fontsize=8)
             figure.savefig(self.options.plot, dpi=130)
             pyplot.close(figure)
 

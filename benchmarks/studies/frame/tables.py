@@ -38,6 +38,12 @@ def table(title: str, head: str, rows: Iterable[str | Sequence[object]]) -> Tabl
     return found
 
 
+def columns(head: str) -> list[str]:
+    """The names of a table's columns; one that comes again with that before it: "first: predicted"."""
+    names = [FORM.sub(r"\1", column) for column in head.split(BAR)]
+    return [name if names.count(name) == 1 else f"{names[k - 1]}: {name}" for k, name in enumerate(names)]
+
+
 def _formed(row: Sequence[object], forms: Sequence[str]) -> list[str]:
     pairs = zip(row, forms, strict=True)
     return ["" if value is None else value if isinstance(value, str) else format(value, form) for value, form in pairs]

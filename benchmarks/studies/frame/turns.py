@@ -6,6 +6,9 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def in_turns(variants: Mapping[str, Callable[[], float]], rounds: int, warm_up: int = 1) -> dict[str, list[float]]:
@@ -25,6 +28,13 @@ def in_turns(variants: Mapping[str, Callable[[], float]], rounds: int, warm_up: 
             if number >= warm_up:
                 samples[name].append(taken)
     return samples
+
+
+def timed(function: Callable[[], T]) -> tuple[T, float]:
+    """What a function gives, and the seconds that it took."""
+    begin = time.perf_counter()
+    found = function()
+    return found, time.perf_counter() - begin
 
 
 def kernel() -> str:
