@@ -79,21 +79,8 @@ def samples(rng: np.random.Generator, p: int, number: int) -> Iterator[Relation]
 # -- Theorem 3 ----------------------------------------------------------------------------------------------------
 
 
-class Tightness(NamedTuple):
-    """Theorem 3 on some relations: steps over its bound."""
-
-    family: str
-    relations: int
-    furthest_first: float  # the largest ratio
-    median: float
-    equal: int  # relations for which furthest first takes as many steps as the bound
-    fifo: float  # the largest ratio
-    fifo_equal: int
-    sharper: float  # the largest ratio of furthest first to min{k_min*L, M + L - 1}
-
-
-def theorem_3(family: str, relations: Iterable[Relation]) -> Tightness:
-    """Route them.
+def theorem_3(family: str, relations: Iterable[Relation]) -> tuple[object, ...]:
+    """Route them: steps over the bound, and over the sharper one; how often they are equal.
 
     Raises:
         AssertionError: a bound does not hold.
@@ -111,7 +98,7 @@ def theorem_3(family: str, relations: Iterable[Relation]) -> Tightness:
         rows.append((steps / bound, fifo / bound, steps / sharper))
     ratios = np.array(rows)
     (furthest, fifo, sharper), (equal, fifo_equal, _) = ratios.max(axis=0).tolist(), (ratios == 1).sum(axis=0).tolist()
-    return Tightness(family, len(rows), furthest, float(np.median(ratios[:, 0])), equal, fifo, fifo_equal, sharper)
+    return family, len(rows), furthest, float(np.median(ratios[:, 0])), equal, fifo, fifo_equal, sharper
 
 
 def nearest_first(p: int, k: int) -> Relation:
@@ -130,14 +117,12 @@ def shift(p: int, L: int, k: int) -> Relation:
     return Relation(source, source + L, p)
 
 
-def theorem_3_families(quick: bool) -> list[Tightness]:
+def theorem_3_families(quick: bool) -> list[tuple[object, ...]]:
     """Sampled relations, and families for which bounds are tight."""
     rng = np.random.default_rng(3)
-    number = 100 if quick else 1000
-    found = [theorem_3(f"sampled, P = {p}", samples(rng, p, number)) for p in (2, 5, 16, 64, 101)]
     sizes = list(product((2, 3, 16, 61), (1, 2, 7)))
     return [
-        *found,
+        *(theorem_3(f"sampled, P = {p}", samples(rng, p, 100 if quick else 1000)) for p in (2, 5, 16, 64, 101)),
         theorem_3("k packets from end to end", (end_to_end(p, k) for p, k in sizes)),
         theorem_3("processor 0 sends k to each, nearest first", (nearest_first(p, k) for p, k in sizes)),
         theorem_3("k from each to the one P/2 further on", (shift(p, p // 2, k) for p, k in sizes)),
@@ -147,30 +132,21 @@ def theorem_3_families(quick: bool) -> list[Tightness]:
 # -- indexings ----------------------------------------------------------------------------------------------------
 
 
-class Distance(NamedTuple):
-    """How far apart on the mesh numbers are that differ by d, over all pairs."""
-
-    indexing: str
-    p: int
-    constant: float  # the largest distance/sqrt(d)
-    where: tuple[int, int]  # d and distance there
-    broken: tuple[int, int] | None  # the first d for which distance > 3*sqrt(d), and the distance
-
-
-def distances(name: str, p: int) -> Distance:
-    """All pairs of numbers."""
+def distances(name: str, p: int) -> tuple[object, ...]:
+    """How far apart on the mesh numbers are that differ by d, over all pairs: the largest distance/sqrt(d), and where;
+    the first d for which it is above 3."""
     at = INDEXINGS[name].coordinates(p)
     far = np.array([0] + [int(np.abs(at[d:] - at[:-d]).sum(axis=1).max()) for d in range(1, p)])
     steps = np.maximum(np.arange(p), 1)
     worst = int(np.argmax(far**2 / steps))
-    broken = np.flatnonzero(far**2 > 9 * steps)
-    first = (int(broken[0]), int(far[broken[0]])) if len(broken) else None
-    return Distance(name, p, float(far[worst] / math.sqrt(steps[worst])), (worst, int(far[worst])), first)
+    first = next((f"{d}, {far[d]}" for d in np.flatnonzero(far**2 > 9 * steps)), "none")
+    return name, p, float(far[worst] / math.sqrt(steps[worst])), f"{worst}, {far[worst]}", first
 
 
 # -- Lemma 4 and Theorem 5 ----------------------------------------------------------------------------------------
 
 SHAPES = ("scattered", "row", "column", "corner")
+ORDERS_TRIED = (*ORDERS, "two-phase")  # the last is Valiant's
 
 
 def placed(rng: np.random.Generator, side: int, shape: str, n: int) -> Ints:
@@ -185,21 +161,12 @@ def placed(rng: np.random.Generator, side: int, shape: str, n: int) -> Ints:
     return i // width * side + i % width
 
 
-class Constant(NamedTuple):
-    """The largest ratio of steps to sqrt(k1*k2*P) by order of routing; `two-phase` is Valiant's."""
-
-    p: int
-    k1: int
-    k2: int
-    ratios: dict[str, float]
-
-
-def lemma_4(p: int, k1: int, k2: int) -> Constant:
-    """Full senders and receivers in squares, rows, columns and scattered: all pairs of SHAPES."""
+def lemma_4(p: int, k1: int, k2: int) -> tuple[float, ...]:
+    """The largest steps over sqrt(k1*k2*P) of each of ORDERS_TRIED: full senders and receivers, all pairs of SHAPES."""
     rng = np.random.default_rng(4)
     side = math.isqrt(p)
     M = min(k1, k2) * p
-    ratios = dict.fromkeys((*ORDERS, "two-phase"), 0.0)
+    ratios = dict.fromkeys(ORDERS_TRIED, 0.0)
     networks = {order: Mesh(p, "row-major", order) for order in ORDERS}
     for sending, receiving in product(SHAPES, repeat=2):
         sources = np.repeat(placed(rng, side, sending, M // k1), k1)
@@ -209,30 +176,18 @@ def lemma_4(p: int, k1: int, k2: int) -> Constant:
             net = networks["rows first" if order == "two-phase" else order]
             steps = net.route(relation, queue="furthest-first", two_phase=order == "two-phase").steps
             ratios[order] = max(ratios[order], steps / math.sqrt(k1 * k2 * p))
-    return Constant(p, k1, k2, ratios)
+    return p, k1, k2, *ratios.values()
 
 
-def lemma_4_constants(quick: bool) -> list[Constant]:
+def lemma_4_constants(quick: bool) -> list[tuple[float, ...]]:
     """Equal k1 and k2, and one of them larger: by a constant, and by sqrt(P)."""
     found = [lemma_4(256, *k) for k in ((1, 1), (4, 4), (1, 4), (4, 1), (1, 64), (64, 1))]
     sizes = (256, 1024) if quick else (256, 1024, 4096)
     return found + [lemma_4(p, *k) for p in sizes for k in ((1, math.isqrt(p)), (math.isqrt(p), 1))]
 
 
-class Locality(NamedTuple):
-    """Theorem 5 on a mesh: the largest and the median ratio of steps to its expression, with constants 1."""
-
-    indexing: str
-    p: int
-    kind: str
-    relations: int
-    largest: float
-    median: float
-    local: float  # the largest ratio to k_max*sqrt(L) + sqrt(P) alone, of relations where that is the less
-
-
-def theorem_5(name: str, p: int, kind: str, relations: Iterable[Relation], order: str = "spread") -> Locality:
-    """Route them."""
+def theorem_5(name: str, p: int, kind: str, relations: Iterable[Relation], order: str = "spread") -> tuple[object, ...]:
+    """Steps over the theorem's expression, with constants 1; over k_max*sqrt(L) + sqrt(P) where that is the less."""
     net, machine = Mesh(p, name, order), EBSPMachine.mesh(p)
     ratios, local = [], [0.0]
     for relation in relations:
@@ -242,16 +197,15 @@ def theorem_5(name: str, p: int, kind: str, relations: Iterable[Relation], order
             near = relation.h * math.sqrt(relation.locality) + math.sqrt(p)
             if near <= math.sqrt(relation.k1 * relation.k2 * p):
                 local.append(steps / near)
-    return Locality(name, p, kind, len(ratios), max(ratios), float(np.median(ratios)), max(local))
+    return name, p, kind, len(ratios), max(ratios), float(np.median(ratios)), max(local)
 
 
-def theorem_5_kinds(quick: bool) -> list[Locality]:
+def theorem_5_kinds(quick: bool) -> list[tuple[object, ...]]:
     """Sampled relations of all kinds, full h-relations of locality L, and shifts, under both indexings."""
     found = []
-    number = 50 if quick else 300
     for name, p in product(("peano", "snake"), (256, 1024)):
         rng = np.random.default_rng(5)
-        found.append(theorem_5(name, p, "sampled", samples(rng, p, number)))
+        found.append(theorem_5(name, p, "sampled", samples(rng, p, 50 if quick else 300)))
         for L in (3, 15, 63, p - 1):
             some = (local(p, h, L, rng) for h in (1, 4, 16, 64))
             found.append(theorem_5(name, p, f"full h-relations of locality {L}", some))
@@ -510,36 +464,12 @@ PROBLEMS: dict[tuple[str, str, Sequence[int]], list[Algorithm]] = {
 }
 
 
-class Row(NamedTuple):
-    """What came out for an algorithm; exponents over P are slopes of logarithms, by least squares."""
-
-    problem: str
-    kind: str
-    algorithm: str
-    claim: str
-    sizes: Sequence[int]
-    routed: Sequence[Routed]
-    claimed: float  # exponents: of what the paper says, of steps, of steps with barriers, and of the BSP charge
-    steps: float
-    with_barriers: float
-    charge: float
-
-
 def exponent(sizes: Sequence[int], values: Sequence[float]) -> float:
     """The slope of log values over log sizes."""
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
-def row(problem: str, kind: str, sizes: Sequence[int], algorithm: Algorithm) -> Row:
-    """Route an algorithm's plans."""
-    name, plan, claim, claimed = algorithm
-    found = [routed(kind, plan(kind, p)) for p in sizes]
-    grown = ([claimed(p, gap(kind, p)) for p in sizes], *list(zip(*found, strict=True))[1:])
-    return Row(problem, kind, name, claim, sizes, found, *(exponent(sizes, values) for values in grown))
-
-
 # -- tables -------------------------------------------------------------------------------------------------------
-
 
 FACTORS = (64, 256, 1024, 4096)
 
@@ -555,15 +485,38 @@ def corner_rows(found: Sequence[Corner]) -> Iterator[tuple[object, ...]]:
     return ((name, *values, exponent([c.p for c in found], values)) for name, values in of.items())
 
 
-def factor_rows(found: Sequence[Row]) -> Iterator[tuple[object, ...]]:
-    """How many times as many steps the BSP algorithm takes."""
-    for name, kind, _ in PROBLEMS:
-        rows = [r for r in found if (r.problem, r.kind) == (name, kind)]
+def show_algorithms(study: Study, quick: bool) -> None:
+    """Steps of all algorithms; and how many times as many the BSP algorithm takes, or is charged."""
+    rows, factors = [], []
+    study.results["algorithms"] = figures = []
+    for (problem, kind, all_sizes), algorithms in study.each(PROBLEMS.items()):
+        sizes, of = all_sizes[: -1 if quick else None], []
+        for name, plan, claim, claimed in algorithms:
+            found = [routed(kind, plan(kind, p)) for p in sizes]
+            of.append(found)
+            grown = ([claimed(p, gap(kind, p)) for p in sizes], *list(zip(*found, strict=True))[1:])
+            exponents = [exponent(sizes, values) for values in grown]
+            rows.append((problem, kind, name, claim, f"{sizes[0]} to {sizes[-1]}", *found[-1], *exponents))
+            what = {"problem": problem, "network": kind, "algorithm": name, "claim": claim, "sizes": sizes}
+            figures.append({**what, "routed": found, "exponents": exponents})
         pairs = {
-            p: f"{b.with_barriers / e.with_barriers:.2f}, {b.charge / e.with_barriers:.2f}"
-            for p, b, e in zip(rows[0].sizes, rows[-1].routed, rows[0].routed, strict=True)
+            p: f"{theirs.with_barriers / one.with_barriers:.2f}, {theirs.charge / one.with_barriers:.2f}"
+            for p, theirs, one in zip(sizes, of[-1], of[0], strict=True)
         }
-        yield name, kind, *(pairs.get(p, "") for p in FACTORS)
+        factors.append((problem, kind, *(pairs.get(p, "") for p in FACTORS)))
+    study.show(
+        table(
+            "Algorithms: steps, superstep by superstep",
+            "problem | network | algorithm | claim | P | supersteps | steps | with barriers | BSP charge [.0f] | "
+            + heads(("exponents: claim", "steps", "with barriers", "BSP charge"), ".2f"),
+            rows,
+        ),
+        table(
+            "Over the paper's algorithm, with barriers: the BSP algorithm, BSP's charge for it",
+            cells(("problem", "network", *(f"P = {p}" for p in FACTORS))),
+            factors,
+        ),
+    )
 
 
 def main() -> None:
@@ -583,15 +536,9 @@ def main() -> None:
         "Distance over sqrt(d), all pairs of numbers that differ by d",
         "indexing | P | largest [.4f] | d, distance | first d with distance > 3 sqrt(d), distance",
         [distances(*pair) for pair in pairs],
-        lambda d: (*d[:3], "{}, {}".format(*d.where), "{}, {}".format(*d.broken) if d.broken else "none"),
     )
-    study.rows(
-        "lemma 4",
-        "Lemma 4: steps over sqrt(k1 k2 P), the largest",
-        f"P | k1 | k2 | {heads((*ORDERS, 'two-phase'), '.2f')}",
-        lemma_4_constants(quick),
-        lambda c: (*c[:3], *c.ratios.values()),
-    )
+    title = "Lemma 4: steps over sqrt(k1 k2 P), the largest"
+    study.rows("lemma 4", title, f"P | k1 | k2 | {heads(ORDERS_TRIED, '.2f')}", lemma_4_constants(quick))
     study.rows(
         "theorem 5",
         "Theorem 5: steps over min{sqrt(k1 k2 P), k_max sqrt(L) + sqrt(P)}",
@@ -602,24 +549,7 @@ def main() -> None:
     head = cells(("", heads((f"P = {c.p}" for c in corners), ".0f"), "exponent [.3f]"))
     title = "sqrt(P) processors in the corner send to all outside"
     study.tell("corner", corners, table(title, head, corner_rows(corners)))
-    asked = [(*problem, algorithm) for problem, algorithms in PROBLEMS.items() for algorithm in algorithms]
-    found = [row(name, kind, sizes[: -1 if quick else None], one) for name, kind, sizes, one in study.each(asked)]
-    exponents = heads(("exponents: claim", "steps", "with barriers", "BSP charge"), ".2f")
-    head = "problem | network | algorithm | claim | P | supersteps | steps | with barriers | BSP charge [.0f]"
-    study.rows(
-        "algorithms",
-        "Algorithms: steps, superstep by superstep",
-        f"{head} | {exponents}",
-        found,
-        lambda r: (*r[:4], f"{r.sizes[0]} to {r.sizes[-1]}", *r.routed[-1], *r[6:]),
-    )
-    study.show(
-        table(
-            "Over the paper's algorithm, with barriers: the BSP algorithm, BSP's charge for it",
-            cells(("problem", "network", *(f"P = {p}" for p in FACTORS))),
-            factor_rows(found),
-        ),
-    )
+    show_algorithms(study, quick)
     study.end()
 
 

@@ -69,6 +69,9 @@ class Case(NamedTuple):
     items: float = 0.0
 
 
+NOTHING = Case("")  # to vary
+
+
 class Theorem(NamedTuple):
     """A primitive and its bound, g * items + L * log^power P / log(min{L/g, P})."""
 
@@ -81,11 +84,6 @@ class Theorem(NamedTuple):
     def limit(self, p: int, ratio: float, case: Case) -> float:
         """The bound, in words' times."""
         return case.items + ratio * log(p) ** self.power / log(min(ratio, p))
-
-
-def one_case(_: int) -> list[Case]:
-    """Nothing to vary."""
-    return [Case("")]
 
 
 def k_cases(p: int) -> list[Case]:
@@ -164,11 +162,11 @@ def duplicate_cost(machine: BSPMachine, case: Case) -> Cost:
 
 
 THEOREMS = (
-    Theorem("broadcast", "L log P / log d", lambda on, _: broadcast.cost(on), one_case),
+    Theorem("broadcast", "L log P / log d", lambda on, _: broadcast.cost(on), lambda _: [NOTHING]),
     Theorem("broadcast_items", "g k + L log P / log d", lambda on, k: broadcast_items.cost(on, k.argument), k_cases),
-    Theorem("prefix", "L log P / log d", lambda on, _: prefix.cost(on), one_case),
+    Theorem("prefix", "L log P / log d", lambda on, _: prefix.cost(on), lambda _: [NOTHING]),
     Theorem("prefix_2d", "g k + L log P / log d", lambda on, k: prefix_2d.cost(on, k.argument), k_cases),
-    Theorem("bitonic_sort", "L log^2 P / log d", lambda on, _: bitonic_sort.cost(on), one_case, 2),
+    Theorem("bitonic_sort", "L log^2 P / log d", lambda on, _: bitonic_sort.cost(on), lambda _: [NOTHING], 2),
     Theorem("duplicate", "g (N+M)/P + L log P / log d", duplicate_cost, copies_cases),
 )
 
@@ -225,14 +223,6 @@ class Statement(NamedTuple):
     value: Callable[[BSPMachine], float]
 
 
-class Stated(NamedTuple):
-    """The largest of a statement's ratios."""
-
-    primitive: str
-    ratio: str
-    largest: Constant
-
-
 def _busiest(cost: Cost) -> float:
     """The largest w of a superstep."""
     return max((*(step.w for step in cost), cost.after))
@@ -262,7 +252,7 @@ def statements(most: int = 4096) -> list[Constant]:
     for p, ratio, speed in product(processors(most), RATIOS, SPEEDS):
         machine = bsp_machine(p, ratio, speed)
         for k, statement in enumerate(STATEMENTS):
-            found[k] = found[k].or_else(statement.value(machine), p, ratio, speed, Case(""))
+            found[k] = found[k].or_else(statement.value(machine), p, ratio, speed, NOTHING)
     return found
 
 
@@ -310,19 +300,12 @@ def comparisons() -> Iterator[Comparison]:
 # -- figure 5 -----------------------------------------------------------------------------------------------------
 
 
-class Architecture(NamedTuple):
-    """A network with the paper's g and L, in steps."""
-
-    name: str
-    g: Callable[[int], float]
-    L: Callable[[int], float]
-
-
-ARCHITECTURES = (
-    Architecture("hypercube", lambda p: 1.0, log),
-    Architecture("butterfly", log, log),
-    Architecture("mesh", math.sqrt, math.sqrt),
-)
+# g and L of networks, as the paper has them, in steps.
+ARCHITECTURES: dict[str, tuple[Callable[[int], float], Callable[[int], float]]] = {
+    "hypercube": (lambda p: 1.0, log),
+    "butterfly": (log, log),
+    "mesh": (math.sqrt, math.sqrt),
+}
 
 
 class Problem(NamedTuple):
@@ -337,11 +320,6 @@ class Problem(NamedTuple):
     case: Callable[[int], Case]
     times: tuple[str, str, str]
 
-    def expected(self, architecture: Architecture, p: int) -> float:
-        """The paper's expression, without its O."""
-        g, L = architecture.g(p), architecture.L(p)
-        return g * self.theorem.limit(p, L / g, self.case(p))
-
 
 _ONE = ("log^2 P / log log P", "log^2 P", "sqrt(P) log P")
 _MANY = ("k + log^2 P / log log P", "k log P + log^2 P", "k sqrt(P) + sqrt(P) log P")
@@ -355,10 +333,6 @@ def _k(multiple: float, p: int) -> Case:
     return Case(f"k = {k}", k, k)
 
 
-def _nothing(_: int) -> Case:
-    return Case("")
-
-
 @lru_cache(maxsize=64)
 def _some_copies(p: int) -> Case:
     return Copies(p, 4, "0 to 7").case()
@@ -366,12 +340,12 @@ def _some_copies(p: int) -> Case:
 
 _OF_K = ((0.25, "k = P/4"), (4, "k = 4 P"))
 PROBLEMS = (
-    *(Problem(name, _BY_NAME[name], _nothing, _ONE) for name in ("broadcast", "prefix")),
+    *(Problem(name, _BY_NAME[name], lambda _: NOTHING, _ONE) for name in ("broadcast", "prefix")),
     *(
         Problem(f"{name}, {text}", _BY_NAME[name], partial(_k, multiple), _MANY)
         for name, (multiple, text) in product(("broadcast_items", "prefix_2d"), _OF_K)
     ),
-    Problem("bitonic_sort", _BY_NAME["bitonic_sort"], _nothing, _SORT),
+    Problem("bitonic_sort", _BY_NAME["bitonic_sort"], lambda _: NOTHING, _SORT),
     Problem("duplicate, N = 4 P, 0 to 7 copies", _BY_NAME["duplicate"], _some_copies, _COPY),
 )
 
@@ -379,7 +353,8 @@ PROBLEMS = (
 class Counted(NamedTuple):
     """A running time of figure 5 against its count, for several P.
 
-    steps: counted; ratios: to the paper's expression.
+    steps: counted; ratios: to the paper's expression without its O; growth: of these, from
+    the smallest P to the largest; last_doubling: of P: about 1 or less where the ratio comes to a constant.
     """
 
     problem: str
@@ -387,16 +362,8 @@ class Counted(NamedTuple):
     time: str
     steps: list[float]
     ratios: list[float]
-
-    @property
-    def growth(self) -> float:
-        """Of the ratio, from the smallest P to the largest."""
-        return self.ratios[-1] / self.ratios[0]
-
-    @property
-    def last_doubling(self) -> float:
-        """Growth of the ratio where P doubles for the last time: about 1 or less where it comes to a constant."""
-        return self.ratios[-1] / self.ratios[-2]
+    growth: float
+    last_doubling: float
 
 
 def sizes(most: int) -> list[int]:
@@ -407,14 +374,14 @@ def sizes(most: int) -> list[int]:
 def figure_5(most: int = 4096) -> Iterator[Counted]:
     """Exact times in steps, of which an operation takes one, with the paper's g and L of three networks."""
     for problem in PROBLEMS:
-        for architecture, expression in zip(ARCHITECTURES, problem.times, strict=True):
+        for (name, (of_g, of_L)), expression in zip(ARCHITECTURES.items(), problem.times, strict=True):
             steps, ratios = [], []
             for p in sizes(most):
-                machine = BSPMachine(p=p, g=architecture.g(p), l=architecture.L(p), r=1.0)
-                seconds = problem.theorem.cost(machine, problem.case(p)).seconds
-                steps.append(seconds)
-                ratios.append(seconds / problem.expected(architecture, p))
-            yield Counted(problem.name, architecture.name, expression, steps, ratios)
+                g, L, case = of_g(p), of_L(p), problem.case(p)
+                steps.append(problem.theorem.cost(BSPMachine(p=p, g=g, l=L, r=1.0), case).seconds)
+                ratios.append(steps[-1] / (g * problem.theorem.limit(p, L / g, case)))
+            growth, last_doubling = ratios[-1] / ratios[0], ratios[-1] / ratios[-2]
+            yield Counted(problem.name, name, expression, steps, ratios, growth, last_doubling)
 
 
 # -- what is shown ------------------------------------------------------------------------------------------------
@@ -425,7 +392,7 @@ def draw(pyplot: Any, most: int) -> Any:
     figure, axes = pyplot.subplots(2, 3, figsize=(15, 8), sharex=True, layout="constrained")
     styles = ("-", "--", ":")
     for theorem, axis in zip(THEOREMS, axes.flat, strict=True):
-        drawn = DRAWN.get(theorem.name, {"": _nothing})
+        drawn = DRAWN.get(theorem.name, {"": lambda _: NOTHING})
         for p, colour in zip([p for p in (16, 64, 256, 1024, 4096) if p <= most], "bcgmr", strict=False):
             axis.plot([], [], colour, label=f"P = {p}")
             for case, style in zip((make(p) for make in drawn.values()), styles, strict=False):
@@ -469,7 +436,7 @@ def main() -> None:
     if options.most < 1:
         study.error(f"--most must be at least 1, got {options.most}")
     found = {theorem.name: constants(theorem, options.most) for theorem in study.each(THEOREMS)}
-    counted, shown = list(figure_5(options.most)), sizes(options.most)
+    shown = sizes(options.most)
     study.results = {"processors": processors(options.most), "ratios": RATIOS, "speeds": SPEEDS, "constants": found}
     study.show(
         table(
@@ -485,8 +452,10 @@ def main() -> None:
         "statements",
         "Computing, and h in a superstep of the sort",
         "primitive | ratio | largest | where",
-        [Stated(*one[:2], most) for one, most in zip(STATEMENTS, statements(options.most), strict=True)],
-        lambda row: (*row[:2], rounded_up(row.largest.value), row.largest.where),
+        [
+            (*of[:2], rounded_up(largest.value), largest.where)
+            for of, largest in zip(STATEMENTS, statements(options.most), strict=True)
+        ],
     )
     p, k = COMPARED
     study.rows(
@@ -502,10 +471,10 @@ def main() -> None:
         "Figure 5: steps counted over the paper's running time",
         f"problem | network | running time, O of | steps, P = {shown[-1]} [.0f] | "
         + heads((*(f"P = {p}" for p in shown), "growth", "last doubling"), ".2f"),
-        counted,
-        lambda row: (*row[:3], row.steps[-1], *row.ratios, row.growth, row.last_doubling),
+        list(figure_5(options.most)),
+        lambda row: (*row[:3], row.steps[-1], *row.ratios, *row[5:]),
     )
-    study.results["figure 5"] = {"P": shown, "rows": counted}
+    study.results["P of figure 5"] = shown
     study.end(draw=lambda pyplot: draw(pyplot, options.most))
     exceeded = [name for name, of in found.items() for key in QUANTITIES[:3] if of[key].value >= LIMIT]
     if exceeded:

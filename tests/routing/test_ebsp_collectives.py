@@ -134,7 +134,7 @@ def test_the_study_prints_its_tables_and_keeps_all_figures(
     study.main()
     content = json.loads(file.read_text())
     assert set(content) >= {"theorem 3", "distances", "lemma 4", "theorem 5", "corner", "algorithms"}
-    assert content["theorem 3"][0]["furthest_first"] == 1
+    assert content["theorem 3"][0]["furthest first: largest"] == 1
     array = content["algorithms"][0]
     assert (array["algorithm"], array["sizes"]) == ("tree_broadcast", [4, 16])
     assert [found["steps"] for found in array["routed"]] == [3, 15]
