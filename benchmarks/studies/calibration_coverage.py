@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,89 +32,59 @@ from ..calibration.fits.bootstrap import Table
 from ..calibration.fits.bsp import design_of, fit_supersteps
 from ..calibration.fits.least_squares import relative
 from ..calibration.fits.logp import fit_logp
-from ..calibration.samples import Point
 from .frame import Study, cells, table
-from .theory import synthetic
-from .theory.synthetic import LogGP
+from .theory.synthetic import LogGP, Noise, logp_points, noisy, played
 
 Array = npt.NDArray[np.float64]
 
 P = 4
 TRUTH = {"l": 1e-4, "o_msg": 5e-6, "g": 1e-8}
-SAMPLES = 5  # of a batch
-SPIKE = 5.0  # mean delay of a late sample, over the superstep's time
-
-
-class Noise(NamedTuple):
-    """How samples differ from the truth: standard deviations of logarithms, and the share of late samples."""
-
-    sample: float = 0.05
-    batch: float = 0.03
-    launch: float = 0.0
-    late: float = 0.01
-
-
-class Kind(NamedTuple):
-    """Of a data set."""
-
-    launches: int
-    batches: int
-    noise: Noise
-
-
+noise_of = partial(Noise, sigma=0.05, batch=0.03, spikes=0.01, samples=5)
 KINDS = (
-    Kind(1, 5, Noise()),
-    Kind(1, 20, Noise()),
-    Kind(3, 5, Noise()),
-    Kind(3, 5, Noise(launch=0.01)),
-    Kind(3, 5, Noise(launch=0.05)),
-    Kind(5, 8, Noise(launch=0.01)),
+    noise_of(batches=5),
+    noise_of(batches=20),
+    noise_of(launches=3, batches=5),
+    noise_of(launches=3, batches=5, launch=0.01),
+    noise_of(launches=3, batches=5, launch=0.05),
+    noise_of(launches=5, batches=8, launch=0.01),
 )
-
 
 # LogP.
 LOGP_MACHINE = LogGP(L=50e-6, o_s=2e-6, o_r=3e-6, g=5e-6, G_word=1e-8, eager_limit=65536)
 LOGP_SIZES = (8, 4096, 65536, 131072, 1048576)
 LOGP_TRUTH = {"L": 50e-6, "L_high": 55e-6, "o_s": 2e-6, "o_r": 3e-6, "o": 2.5e-6, "G": 5e-6, "G_word": 1e-8}
-_noise = partial(synthetic.Noise, sigma=0.05, batch=0.02, spikes=0.01, samples=5)
+logp_noise = partial(noise_of, batch=0.02)
 LOGP_KINDS = (
-    _noise(batches=6),
-    _noise(batches=20),
-    _noise(launches=3, batches=6),
-    _noise(launches=3, batches=6, launch=0.02),
-    _noise(launches=5, batches=6, launch=0.02),
+    logp_noise(batches=6),
+    logp_noise(batches=20),
+    logp_noise(launches=3, batches=6),
+    logp_noise(launches=3, batches=6, launch=0.02),
+    logp_noise(launches=5, batches=6, launch=0.02),
 )
 
 
-def points() -> list[Point]:
-    """Of the quick level."""
-    return [point for point in all_points(P, "quick") if point.experiment == "bsp"]
-
-
-def batch_medians(design: Array, truth: Array, kind: Kind, rng: np.random.Generator) -> Array:
-    """One data set: seconds, (points, launches, batches)."""
-    noise, shape = kind.noise, (len(design), kind.launches, kind.batches, SAMPLES)
-    parts = truth * np.exp(noise.launch * rng.standard_normal((kind.launches, len(truth))))
+def batch_medians(design: Array, truth: Array, noise: Noise, rng: np.random.Generator) -> Array:
+    """One data set: seconds, (points, launches, batches); `noise.spike` is the mean of delays, over the superstep."""
+    shape = (len(design), noise.launches, noise.batches, noise.samples)
+    parts = truth * np.exp(noise.launch * rng.standard_normal((noise.launches, len(truth))))
     exact = (design @ parts.T)[:, :, None, None]
-    slow = np.exp(noise.batch * rng.standard_normal((*shape[:3], 1)) + noise.sample * rng.standard_normal(shape))
-    late = (rng.random(shape) < noise.late) * rng.exponential(SPIKE, shape)
+    slow = np.exp(noise.batch * rng.standard_normal((*shape[:3], 1)) + noise.sigma * rng.standard_normal(shape))
+    late = (rng.random(shape) < noise.spikes) * rng.exponential(noise.spike, shape)
     found: Array = np.median(exact * (slow + late), axis=-1)
     return found
 
 
-def coverage(kind: Kind, sets: int, seed: int = 0, compare: bool = True) -> tuple[dict[str, float], dict[str, float]]:
+def coverage(noise: Noise, sets: int, seed: int = 0, compare: bool = True) -> tuple[dict[str, float], dict[str, float]]:
     """Shares of the data sets whose intervals contain l, o_msg, g: ours, and (0 unless compared) by drawing them."""
-    chosen = points()
+    chosen = [point for point in all_points(P, "quick") if point.experiment == "bsp"]
     design, truth = design_of(chosen), np.array(list(TRUTH.values()))
     rng = np.random.default_rng(seed)
     ours, theirs = np.zeros(3), np.zeros(3)
     for number in range(sets):
-        table = Table(tuple(chosen), batch_medians(design, truth, kind, rng))
+        table = Table(tuple(chosen), batch_medians(design, truth, noise, rng))
         fit = fit_supersteps(table, seed=number)
         if fit is not None:
-            ours += [
-                contains(estimate, value) for estimate, value in zip((fit.l, fit.o_msg, fit.g), truth, strict=True)
-            ]
+            ours += list(map(contains, (fit.l, fit.o_msg, fit.g), truth))
         if compare:
             low, high = drawn_launches(design, table, rng)
             theirs += (low <= truth) & (truth <= high)
@@ -139,13 +108,13 @@ def drawn_launches(design: Array, table: Table, rng: np.random.Generator, replic
     return low, high
 
 
-def logp_coverage(noise: synthetic.Noise, sets: int, seed: int = 0) -> tuple[dict[str, float], dict[str, float]]:
+def logp_coverage(noise: Noise, sets: int, seed: int = 0) -> tuple[dict[str, float], dict[str, float]]:
     """Shares of the data sets whose interval has the truth, and the intervals' median width relative to the truth."""
-    times = {point: synthetic.played(LOGP_MACHINE, point) for point in synthetic.logp_points(LOGP_MACHINE, LOGP_SIZES)}
+    times = {point: played(LOGP_MACHINE, point) for point in logp_points(LOGP_MACHINE, LOGP_SIZES)}
     hits: Counter[str] = Counter()
     widths: dict[str, list[float]] = {name: [] for name in LOGP_TRUTH}
     for number in range(sets):
-        fit = fit_logp(synthetic.noisy(times, noise, seed + number), "raw", seed=seed + number)
+        fit = fit_logp(noisy(times, noise, seed + number), "raw", seed=seed + number)
         if fit is None:
             continue
         for name, truth in LOGP_TRUTH.items():
@@ -162,23 +131,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     study.add_argument("--seed", type=int, default=0)
     study.add_argument("--of", choices=("bsp", "logp"), help="one of the two models; both where it is not given")
     options = study.begin(arguments)
-    head = ("launches", "batches", "launches differ by")
+    title = f"95 % intervals that contain the truth{{}}, of {options.sets} data sets"
+    head = "launches | batches | launches differ by [.0%]"
     if options.of != "logp":
-        rows = []
+        rows: list[tuple[object, ...]] = []
         for kind in study.each(KINDS):
             both = coverage(kind, options.sets, options.seed)
-            shares = cells(f"{100 * share:.1f} %" for found in both for share in found.values())
-            rows.append(f"{kind.launches} | {kind.batches} | {kind.noise.launch:.0%} | {shares}")
-        title = f"95 % intervals that contain the truth, of {options.sets} data sets"
-        study.show(table(title, cells((*head, *TRUTH, *(f"{name}, drawn" for name in TRUTH))), rows))
+            shares = (f"{100 * share:.1f} %" for found in both for share in found.values())
+            rows.append((kind.launches, kind.batches, kind.launch, *shares))
+        study.show(table(title.format(""), cells((head, *TRUTH, *(f"{name}, drawn" for name in TRUTH))), rows))
     if options.of != "bsp":
         rows = []
-        for noise in study.each(LOGP_KINDS):
-            shares_of, widths = logp_coverage(noise, options.sets, options.seed)
-            found = cells(f"{shares_of[name]:.1%} ({widths[name]:.1%})" for name in LOGP_TRUTH)
-            rows.append(f"{noise.launches} | {noise.batches} | {noise.launch:.0%} | {found}")
-        title = f"95 % intervals that contain the truth (and their width), of {options.sets} data sets"
-        study.show(table(title, cells((*head, *LOGP_TRUTH)), rows))
+        for kind in study.each(LOGP_KINDS):
+            shares_of, widths = logp_coverage(kind, options.sets, options.seed)
+            found = (f"{shares_of[name]:.1%} ({widths[name]:.1%})" for name in LOGP_TRUTH)
+            rows.append((kind.launches, kind.batches, kind.launch, *found))
+        study.show(table(title.format(" (and their width)"), cells((head, *LOGP_TRUTH)), rows))
 
 
 if __name__ == "__main__":

@@ -234,22 +234,11 @@ def through_zero(n: int) -> float:
     return float(sum(math.comb(n // 2, k) * 2**k / math.comb(2 * k, k) for k in range(n // 2 + 1)))
 
 
-class Growth(NamedTuple):
-    """Exponents s of 2^(s n) of each column, and the slopes of steps over n."""
-
-    exponents: tuple[float, ...]
-    slopes: tuple[float, ...]
-
-
-def growth(rows: Sequence[Permuted], least: int = 6) -> Growth:
-    """By least squares over n from `least` on."""
+def growth(rows: Sequence[Permuted], least: int = 6) -> tuple[list[float], list[float]]:
+    """Exponents s of 2^(s n) of ROUTES, and slopes of steps over n, by least squares over n from `least` on."""
     used = [row for row in rows if row.n >= least]
-    n = [row.n for row in used]
-    columns = [[getattr(row, name) for row in used] for name in ROUTES]
-    return Growth(
-        tuple(float(np.polyfit(n, np.log2(column), 1)[0]) for column in columns),
-        tuple(float(np.polyfit(n, column, 1)[0]) for column in columns),
-    )
+    n, steps = [row.n for row in used], np.array([[getattr(row, name) for name in ROUTES] for row in used])
+    return tuple(np.polyfit(n, values, 1)[0].tolist() for values in (np.log2(steps), steps))
 
 
 ROUTES = ("greedy", "drawn", "two_phase", "two_phase_drawn")
@@ -259,44 +248,27 @@ PERMUTATIONS: dict[str, Callable[[int], Relation]] = {"bit reversal": bit_revers
 # -- tails --------------------------------------------------------------------------------------------------------
 
 
-class Tail(NamedTuple):
-    """Steps of both phases over many runs.
-
-    beyond: for each of CONSTANTS the share of runs that took more than so many times `scale` steps.
-    """
-
-    n: int
-    h: int
-    runs: int
-    scale: int
-    median: float
-    most: int
-    beyond: tuple[float, ...]
-
-
 CONSTANTS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5)
 
 
-def tail(relations: Callable[[Seed], Relation], n: int, h: int, scale: int, runs: int) -> Tail:
-    """On the bare cube, dimensions drawn."""
-    network = Hypercube(1 << n, "random")
-    steps = np.array([network.route(relations((n, h, s)), two_phase=True, seed=s).steps for s in range(runs)])
-    beyond = tuple(float(np.mean(steps > constant * scale)) for constant in CONSTANTS)
-    return Tail(n, h, runs, scale, float(np.median(steps)), int(steps.max()), beyond)
+def show_tails(
+    study: Study, theorem: str, scale: str, cases: Iterable[tuple[int, int, int, Callable[[Seed], Relation]]], runs: int
+) -> None:
+    """Steps of both phases on the bare cube, dimensions drawn; shares of runs that took more than multiples of `scale`.
 
-
-def theorem_1(most: int, runs: int) -> list[Tail]:
-    """A permutation, bit reversal, over n; scale n."""
-    return [tail(partial(_same, bit_reversal(1 << n)), n, 1, n, runs) for n in range(2, most + 1, 2)]
-
-
-def theorem_2(n: int, runs: int) -> list[Tail]:
-    """Exact h-relations over h; scale h + n."""
-    return [tail(partial(random_relation, 1 << n, h), n, h, h + n, runs) for h in (1, 4, 8, 16, 32, 64)]
-
-
-def _same(relation: Relation, _: Seed) -> Relation:
-    return relation
+    Args:
+        cases: n, h, the scale, and relations to draw from.
+    """
+    rows = []
+    for n, h, unit, relation in cases:
+        network = Hypercube(1 << n, "random")
+        steps = np.array([network.route(relation((n, h, s)), two_phase=True, seed=s).steps for s in range(runs)])
+        median, most = float(np.median(steps)), int(steps.max())
+        beyond = (float(np.mean(steps > constant * unit)) for constant in CONSTANTS)
+        rows.append((n, h, runs, median, median / unit, most, most / unit, *beyond))
+    beyond_heads = heads((f"> {constant:g} ({scale})" for constant in CONSTANTS), ".3g")
+    head = f"n | h | runs | median [g] | over {scale} [.2f] | most | over {scale} [.2f] | {beyond_heads}"
+    study.rows(theorem.split(":")[0].lower(), theorem, head, rows)
 
 
 # -- what is shown ------------------------------------------------------------------------------------------------
@@ -359,9 +331,9 @@ def slopes_table(found: Sequence[Seconds]) -> Table:
     rows = [(name, *(getattr(row, of)[0] / row.measured[0] for row in found)) for of, name in names.items()]
     lines = []
     for row in found:
-        others = [(other.m, other.measured[0]) for other in found if other.n == row.n and other.m != row.m]
-        slope, constant = np.polyfit([m for m, _ in others], [a for _, a in others], 1)
-        lines.append(float(slope * row.m + constant) / row.measured[0])
+        others = [other for other in found if other.n == row.n and other.m != row.m]
+        line = np.polyfit([other.m for other in others], [other.measured[0] for other in others], 1)
+        lines.append(float(np.polyval(line, row.m)) / row.measured[0])
     rows.append(("line through the measured ones of the other m", *lines))
     head = f"of | {heads((f'n = {row.n}, m = {row.m}' for row in found), '.2f')}"
     return table("Slopes a over the paper's measured ones", head, rows)
@@ -384,18 +356,6 @@ def permuted_table(name: str, rows: Sequence[Permuted]) -> Table:
     )
 
 
-def show_tails(study: Study, name: str, title: str, scale: str, rows: Sequence[Tail]) -> None:
-    """Shares of runs."""
-    beyond = heads((f"> {constant:g} ({scale})" for constant in CONSTANTS), ".3g")
-    study.rows(
-        name,
-        title,
-        f"n | h | runs | median [g] | over {scale} [.2f] | most | over {scale} [.2f] | {beyond}",
-        rows,
-        lambda r: (r.n, r.h, r.runs, r.median, r.median / r.scale, r.most, r.most / r.scale, *r.beyond),
-    )
-
-
 def draw(pyplot: Any, points: Sequence[Point], found: dict[str, list[Permuted]]) -> Any:
     """r/h and d/h of the paper's network over n with its lines; and steps of permutations."""
     figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(16, 5), layout="constrained")
@@ -415,8 +375,6 @@ def draw(pyplot: Any, points: Sequence[Point], found: dict[str, list[Permuted]])
             label = f"{name}, {route.replace('_', ' ')}"
             right.plot([row.n for row in rows], [getattr(row, route) for row in rows], f"{colour}.{style}", label=label)
     right.set(title="Permutations", xlabel="n", ylabel="steps", yscale="log")
-    for axis in (left, middle, right):
-        axis.legend(fontsize=8)
     return figure
 
 
@@ -450,7 +408,7 @@ def main() -> None:
         ]
         study.show(permuted_table(name, routed[name]))
     expected = ", ".join(f"{through_zero(n):.0f} (n = {n})" for n in range(10, 31, 4))
-    slope = growth(routed["transpose"]).slopes[ROUTES.index("two_phase")]
+    slope = growth(routed["transpose"])[1][ROUTES.index("two_phase")]
     beyond = next(n for n in range(2, 100, 2) if through_zero(n) / n > slope * n)
     study.show(
         f"transpose, drawn order: through node 0 {expected}; a link more than {slope:.1f} n from n = {beyond} on\n"
@@ -461,10 +419,10 @@ def main() -> None:
         "paper's n and h": {"points": long, "fits": of_paper, "seconds": times},
         "permutations": routed,
     }
-    title = "Theorem 1: bit reversal in two phases"
-    show_tails(study, "theorem 1", title, "n", theorem_1(min(most, 10), many))
-    title = "Theorem 2: exact h-relations in two phases"
-    show_tails(study, "theorem 2", title, "h + n", theorem_2(6, many // 2))
+    reversals = ((n, 1, n, lambda _, p=1 << n: bit_reversal(p)) for n in range(2, min(most, 10) + 1, 2))
+    show_tails(study, "Theorem 1: bit reversal in two phases", "n", reversals, many)
+    relations = ((6, h, h + 6, partial(random_relation, 1 << 6, h)) for h in (1, 4, 8, 16, 32, 64))
+    show_tails(study, "Theorem 2: exact h-relations in two phases", "h + n", relations, many // 2)
     study.end(draw=lambda pyplot: draw(pyplot, next(iter(swept.values())), routed))
 
 

@@ -147,8 +147,8 @@ def test_intervals_cover_the_truth_in_93_to_97_percent(launches: int, batches: i
     # Of 600 data sets of three figures each; benchmarks/studies/calibration_coverage.py has 2,000 of more kinds.
     from pybsp.benchmarks.studies import calibration_coverage as study
 
-    kind = study.Kind(launches, batches, study.Noise(launch=launch))
-    ours, drawn = study.coverage(kind, sets=300, compare=launch > 0)
+    noise = study.noise_of(launches=launches, batches=batches, launch=launch)
+    ours, drawn = study.coverage(noise, sets=300, compare=launch > 0)
     assert 0.93 <= np.mean(list(ours.values())) <= 0.97
     if launch:
         assert np.mean(list(drawn.values())) < 0.90  # the simpler way does not
