@@ -5,17 +5,13 @@
 Both machines have the same parameters, g = G and l = L, as in the paper's comparison. From a point in the middle, L/G,
 h and p are varied one at a time. Everything is simulated, in steps, so every run gives the same figures.
 
-    LogP on BSP     the time of the BSP program, by its ledger, over that of the LogP execution which it realises.
-                    stall-free: a steady stream, h messages of each processor, spread evenly over all others;
-                    stalling: h messages in all, from the others to one
+    LogP on BSP     the time of the BSP program, by its ledger, over that of the LogP execution which it realises, of a
+                    steady stream of h messages from each processor; stalling: of h messages in all, to one
     BSP on LogP     the time on LogP of a synchronisation and the routing of a random h-relation, over G h + L, that of
-                    the superstep on BSP. sorted: nothing is known; offline: the relation is; random: h is (beta = 1,
-                    the paper's least; by sorting where h >= p). With h <= ceil(L/G) all go directly
+                    the superstep on BSP. sorted: nothing is known; offline: the relation is; random: h is (beta = 1)
 
-Predicted is a bound: the simulations' own cost functions, which tests hold. The paper's expressions, without their O,
-are 1 + g/G + l/L for stall-free programs and ((l+g)/G) log p for stalling ones; for BSP supersteps S(L, G, p, h), with
-the depth of the network used for the log p of sorting, and where the relation or its degree is known the same
-without the sorting.
+Predicted is a bound: the simulations' own cost functions, which tests hold. The paper's expressions are without their
+O, and have the depth of the network for the log p of sorting.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +29,7 @@ from rich.table import Table
 
 import pybsp
 from pybsp import BSPMachine, LogPMachine
-from pybsp.logp import Processor, Simulation
+from pybsp.logp import Processor
 from pybsp.routing.logp import offline, random, sorted
 from pybsp.routing.logp.combine_broadcast import bound as synchronisation_bound
 from pybsp.routing.logp.combine_broadcast import combine_broadcast
@@ -64,22 +60,24 @@ class Setting(NamedTuple):
         return BSPMachine(p=self.p, g=G, l=G * self.ratio, r=1.0)
 
     @property
+    def unit(self) -> float:
+        """The superstep on BSP."""
+        return G * self.h + self.logp.L
+
+    @property
     def synchronisation(self) -> float:
         """The first term of S: L log p / ((G h + L) log(1 + ceil(L/G)))."""
         machine = self.logp
-        return machine.L * math.log2(self.p) / ((G * self.h + machine.L) * math.log2(1 + machine.capacity))
+        return machine.L * math.log2(self.p) / (self.unit * math.log2(1 + machine.capacity))
 
 
 class Slowdown(NamedTuple):
-    """Of one simulation: simulated; the bound predicted; the paper's expression.
-
-    certain: whether every execution has to be within the bound.
-    """
+    """Of one simulation; certain: whether every execution has to be within the bound."""
 
     simulated: float
-    predicted: float
-    expression: float
-    certain: bool
+    predicted: float  # the bound
+    expression: float  # the paper's
+    certain: bool = True
 
 
 # -- LogP on BSP --------------------------------------------------------------------------------------------------
@@ -110,7 +108,7 @@ def _logp_on_bsp(program: Callable[..., None], setting: Setting, stalls: bool, e
     done = pybsp.simulate(main, setting.h, machine=setting.bsp)
     steps = logp_on_bsp.execution(done.results).time
     predicted = logp_on_bsp.seconds(setting.bsp, setting.logp, steps, stalls)
-    return Slowdown(done.time / steps, predicted / steps, expression, True)
+    return Slowdown(done.time / steps, predicted / steps, expression)
 
 
 def stall_free(setting: Setting) -> Slowdown:
@@ -138,7 +136,9 @@ def shifted(p: int, h: int, rng: np.random.Generator) -> Ints:
     return np.asarray(names[(np.argsort(names)[:, None] + rng.integers(1, p, h)) % p])
 
 
-def _on_logp(setting: Setting, program: Callable[..., Any]) -> Simulation:
+def _on_logp(
+    setting: Setting, program: Callable[..., Any], bound: float, expression: float, certain: bool = True
+) -> Slowdown:
     """Run a superstep's routing; `program(phases, packets)` on each processor."""
     dests = relation(setting.p, setting.h).tolist()
 
@@ -147,7 +147,7 @@ def _on_logp(setting: Setting, program: Callable[..., Any]) -> Simulation:
 
     done = pybsp.logp.simulate(main, machine=setting.logp)
     assert done.results == [setting.h] * setting.p, "not what was sent"
-    return done
+    return Slowdown(done.time / setting.unit, bound / setting.unit, expression, certain)
 
 
 def by_sorting(setting: Setting) -> Slowdown:
@@ -158,42 +158,32 @@ def by_sorting(setting: Setting) -> Slowdown:
         return sorted.route_sorted(phases, packets)
 
     machine, h = setting.logp, setting.h
-    unit = G * h + machine.L
-    done = _on_logp(setting, program)
+    bound = sorted.superstep_bound(machine, 0, h, h)
     if h <= machine.capacity and setting.p <= sorted.DIGEST:  # seen in step 1
         bound = synchronisation_bound(machine) + sorted.direct_bound(machine, h, h)
-    else:
-        bound = sorted.superstep_bound(machine, 0, h, h)
-    return Slowdown(done.time / unit, bound / unit, sorted.slowdown(machine, h), True)
+    return _on_logp(setting, program, bound, sorted.slowdown(machine, h))
 
 
 def by_plan(setting: Setting) -> Slowdown:
     """Hall's theorem; the synchronisation is what the processors agree on a start by."""
-    machine, h = setting.logp, setting.h
-    sources = np.repeat(np.arange(setting.p), h)
-    timetable = offline.timetable(sources, relation(setting.p, h).ravel(), setting.p)
-    unit = G * h + machine.L
-    done = _on_logp(setting, lambda phases, packets: offline.route_offline(phases, packets, timetable))
-    bound = synchronisation_bound(machine) + timetable.cost(machine)
-    return Slowdown(done.time / unit, bound / unit, 1 + setting.synchronisation, True)
+    sources = np.repeat(np.arange(setting.p), setting.h)
+    timetable = offline.timetable(sources, relation(setting.p, setting.h).ravel(), setting.p)
+    bound = synchronisation_bound(setting.logp) + timetable.cost(setting.logp)
+    program = partial(offline.route_offline, timetable=timetable)
+    return _on_logp(setting, program, bound, 1 + setting.synchronisation)
 
 
 def by_batches(setting: Setting) -> Slowdown:
     """Theorem 3; a second combine-and-broadcast tells all that nothing is missing."""
     machine, h = setting.logp, setting.h
-    done = _on_logp(setting, lambda phases, packets: random.route_random(phases, packets, h, beta=BETA))
-    unit, wait = G * h + machine.L, synchronisation_bound(machine)
+    program, wait = partial(random.route_random, h=h, beta=BETA), synchronisation_bound(machine)
     if h <= machine.capacity:
-        bound, expression = wait + offline.cost(machine, h), 1.0
-        bound += G * (h - 1)  # all that come to a processor may come together
-    elif h >= setting.p:
-        bound, expression = wait + sorted.bound(machine, h, h), sorted.slowdown(machine, h)
-    else:
-        bound, expression = 2 * wait + random.cost(machine, h, BETA), 4 * (1 + BETA) * G * h / unit
-    sure = h <= machine.capacity or h >= setting.p
-    return Slowdown(
-        done.time / unit, bound / unit, expression + (0 if h >= setting.p else setting.synchronisation), sure
-    )
+        bound = wait + offline.cost(machine, h) + G * (h - 1)  # all that come to a processor may come together
+        return _on_logp(setting, program, bound, 1 + setting.synchronisation)
+    if h >= setting.p:
+        return _on_logp(setting, program, wait + sorted.bound(machine, h, h), sorted.slowdown(machine, h))
+    expression = 4 * (1 + BETA) * G * h / setting.unit + setting.synchronisation
+    return _on_logp(setting, program, 2 * wait + random.cost(machine, h, BETA), expression, certain=False)
 
 
 # -- the comparison -----------------------------------------------------------------------------------------------
@@ -240,15 +230,19 @@ def compare(values: dict[str, tuple[int, ...]], middle: Setting) -> list[Point]:
 # -- what is shown ------------------------------------------------------------------------------------------------
 
 
+def others_of(middle: Setting, axis: str) -> str:
+    """What is not varied along an axis."""
+    return ", ".join(f"{name} = {getattr(middle, field)}" for name, field in AXES.items() if name != axis)
+
+
 def axis_table(points: Sequence[Point], axis: str, middle: Setting) -> Table:
     """Slowdowns along one axis: simulated, and the bound."""
-    rest = ", ".join(f"{name} = {getattr(middle, field)}" for name, field in AXES.items() if name != axis)
     rows: dict[int, list[object]] = {}
     for point in points:
         if point.axis == axis:
             cell = f"{point.slowdown.simulated:.2f} ({point.slowdown.predicted:.2f})"
             rows.setdefault(point.value, [point.value]).append(cell)
-    title = f"Slowdown over {axis}, simulated (bound); {rest}, G = {G}, o = {o}"
+    title = f"Slowdown over {axis}, simulated (bound); {others_of(middle, axis)}, G = {G}, o = {o}"
     return table(title, cells((axis, *SIMULATIONS)), rows.values())
 
 
@@ -278,8 +272,7 @@ def draw(pyplot: Any, points: Sequence[Point], middle: Setting) -> Any:
                 panel.plot(values, [p.slowdown.expression for p in of], colour + ":", alpha=0.6)
             panel.plot([], [], "k--", label="bound")
             panel.plot([], [], "k:", label="the paper's expression")
-            others = ", ".join(f"{each} = {getattr(middle, AXES[each])}" for each in AXES if each != axis)
-            panel.set(title=f"{direction}: {others}", xlabel=axis, xscale="log", yscale="log")
+            panel.set(title=f"{direction}: {others_of(middle, axis)}", xlabel=axis, xscale="log", yscale="log")
             panel.set_xticks(values, labels=[str(value) for value in values])
             panel.minorticks_off()
         low, high = row[0].get_ylim()

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import count, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,14 +51,13 @@ class Claim(NamedTuple):
 
 def claims() -> list[Claim]:
     """All figures of section 3 that follow from its formulas."""
-    found = [
-        Claim(f"C/t_m for E = 0.8, N = {N}, t_d = t_m", paper, required_ratio(0.8, N, L, 1.0))
-        for N, paper in ((32, 8.84), (64, 10.16), (128, 11.48))
-    ]
     bandwidth = PACKET * required_ratio(0.8, 128, L, 1.0) / 100e-9 / 1e6
     slow, fast = Computer(1e-6, T_M, T_M), Computer(144e-9, T_M)
     return [
-        *found,
+        *(
+            Claim(f"C/t_m for E = 0.8, N = {N}, t_d = t_m", paper, required_ratio(0.8, N, L, 1.0))
+            for N, paper in ((32, 8.84), (64, 10.16), (128, 11.48))
+        ),
         Claim("bandwidth of a channel for E = 0.8, N = 128, C = 100 ns", 928, bandwidth, "MB/s"),
         Claim("DMA: N >= a + b log N + 2667e6 C: a", 1664.2, CRAY * (PACKETS + 1) * T_M),
         Claim("DMA: N >= a + b log N + 2667e6 C: b", 298.7, CRAY * PACKETS / 2 * T_M),
@@ -95,20 +95,16 @@ class Place(NamedTuple):
 
 
 class SuperstepEfficiency(NamedTuple):
-    """The superstep of the model on a machine as it is, whatever its network: without packets that are forwarded.
-
-    efficiencies: E for each of LENGTHS; limit: for L without end; half: the L at which E is half of that.
-    """
+    """The superstep of the model on a machine as it is, without forwarded packets; half: L at half the limit."""
 
     machine: str
     packets: str
-    efficiencies: list[float]
-    limit: float
+    efficiencies: list[float]  # for each of LENGTHS
+    limit: float  # for L without end
     half: float
 
 
 LENGTHS = (20, 10**3, 10**5, 10**7)
-TIMES = ("C", "t_m", "t_d")
 
 
 def computers(file: str) -> Iterator[tuple[str, Computer]]:
@@ -134,38 +130,25 @@ def places(files: Sequence[str], more: int = 1024) -> Iterator[Place]:
         name, p = Path(file).stem, BSPMachine.load(file).p
         for packets, computer in computers(file):
             for N in (p, more):
-                yield Place(
-                    name,
-                    packets,
-                    N,
-                    computer,
-                    Computer(computer.C, computer.t_m, computer.t_m).efficiency(N, L),
-                    computer.efficiency(N, L),
-                    computer.crossbar.efficiency(N, L),
-                    required_ratio(0.8, N, L, computer.t_d / computer.t_m),
-                    computer.nodes(CRAY),
-                )
+                shown = Computer(computer.C, computer.t_m, computer.t_m).efficiency(N, L)
+                own, switched = computer.efficiency(N, L), computer.crossbar.efficiency(N, L)
+                needed = required_ratio(0.8, N, L, computer.t_d / computer.t_m)
+                yield Place(name, packets, N, computer, shown, own, switched, needed, computer.nodes(CRAY))
 
 
 def supersteps(files: Sequence[str]) -> Iterator[SuperstepEfficiency]:
     """By each machine's own cost, w/r + g h + l with what messages and items cost."""
-    for file in files:
-        machine = BSPMachine.load(file)
+    for file, packets in product(files, ("words", "messages")):
+        machine, alone = BSPMachine.load(file), packets == "messages"
 
-        def efficiency(length: float, packets: str, machine: BSPMachine = machine) -> float:
+        def efficiency(length: float, machine: BSPMachine = machine, alone: bool = alone) -> float:
             h = PACKETS * length
-            alone = packets == "messages"
             messages = h if alone else min(h, machine.p - 1)
             return length / machine.r / machine.time(length, h, messages, items=0 if alone else h)
 
-        for packets in ("words", "messages"):
-            limit = efficiency(2.0**60, packets)
-            half = 1.0
-            while efficiency(half, packets) < limit / 2:
-                half *= 2
-            yield SuperstepEfficiency(
-                Path(file).stem, packets, [efficiency(length, packets) for length in LENGTHS], limit, half
-            )
+        limit = efficiency(2.0**60)
+        half = next(2.0**k for k in count() if efficiency(2.0**k) >= limit / 2)
+        yield SuperstepEfficiency(Path(file).stem, packets, list(map(efficiency, LENGTHS)), limit, half)
 
 
 # -- what is shown ------------------------------------------------------------------------------------------------
@@ -185,12 +168,11 @@ def cray_table() -> Table:
     """Nodes that match the Cray over C."""
     rows = []
     for C in (1e-9, 10e-9, 50e-9, 100e-9, 144e-9, 200e-9, 500e-9, 1e-6, 2e-6):
-        computers = (Computer(C, T_M, delay * T_M) for delay in ARCHITECTURES.values())
-        found = (f"{one.nodes(CRAY):.1f} | {2 ** one.dimensions(CRAY)}" for one in computers)
-        rows.append(cells((f"{C * 1e9:.0f} ns", *found)))
+        found = [Computer(C, T_M, delay * T_M) for delay in ARCHITECTURES.values()]
+        rows.append((f"{C * 1e9:.0f} ns", *(x for one in found for x in (one.nodes(CRAY), 2 ** one.dimensions(CRAY)))))
     return table(
         f"Nodes that match the CRAY-YMP/8 ({CRAY / 1e6:.0f} million/s), t_m = {T_M * 1e9:.0f} ns, L = log N",
-        cells(("C", *(f"{name}: {what}" for name in ARCHITECTURES for what in ("N", "cube of")))),
+        cells(("C", *(f"{name}: {what}" for name in ARCHITECTURES for what in ("N [.1f]", "cube of")))),
         rows,
     )
 
@@ -210,11 +192,9 @@ def draw(pyplot: Any, found: Sequence[Place]) -> Any:
             axis.plot(SIZES, [required_ratio(E, N, L, delay) for N in SIZES], "o-", markersize=3, label=f"E = {E}")
         for machine, packets in dict.fromkeys((place.machine, place.packets) for place in found):
             mine = [place for place in found if (place.machine, place.packets) == (machine, packets)]
-            marker = "^:" if packets == "words" else "v:"
-            label = f"{machine}, {packets}"
-            axis.plot([place.N for place in mine], [place.computer.ratio for place in mine], marker, label=label)
+            marker, ratios = "^:" if packets == "words" else "v:", [place.computer.ratio for place in mine]
+            axis.plot([place.N for place in mine], ratios, marker, label=f"{machine}, {packets}")
         axis.set(title=f"Figure {number}: {name}, t_d = {delay:g} t_m", xlabel="N", xscale="log", yscale="log")
-        axis.legend(fontsize=8)
     axes[0].set_ylabel("C / t_m")
     return figure
 
@@ -232,7 +212,8 @@ def main() -> None:
     title = "Section 3, its figures and what its formulas give"
     study.rows("claims", title, "what | paper [g] | here [.2f] | unit", claims())
     study.results["places"] = [
-        {**of._asdict(), "computer": {name: getattr(of.computer, name) for name in TIMES}} for of in placed
+        {**of._asdict(), "computer": {name: getattr(of.computer, name) for name in ("C", "t_m", "t_d")}}
+        for of in placed
     ]
     study.results["supersteps"] = steps
     if options.machine:

@@ -4,17 +4,10 @@
     python -m pybsp.benchmarks.studies.calibration_coverage --sets 200      a rough look
     python -m pybsp.benchmarks.studies.calibration_coverage --of logp       LogP's parameters alone
 
-l, o_msg and g: each data set is a whole calibration of a machine of 4 processors, with the points of the quick level:
-so many launches of so many batches of 5 samples. Times are the model's, times log-normal noise of 5 % a sample and 3 %
-a batch; 1 % of the samples are late by 5 times the superstep (exponential); and launches differ in l, o_msg and g, each
-by itself, by 0, 1 or 5 %. Then l, o_msg and g are fitted as `pybsp calibrate` fits them, the search for segments
-included, and the share of the data sets is counted whose interval contains the truth. Beside it: the same by drawing
-launches, then batches, with replacement, and taking the 2.5th to 97.5th percentile, which is what one would do with
-many launches.
-
-LogP's parameters: each data set is the signature of a machine with an eager limit: launches of so many batches of 5
-samples, with log-normal noise of 5 % a sample and 2 % a batch, 1 % of spikes that take 5 times as long, and launches
-that differ by 0 or 2 %, all their points alike.
+Each data set is a whole calibration at the quick level: launches of batches of 5 samples, with log-normal noise of each
+sample and batch, late samples, and launches that differ: in l, o_msg and g each by itself, of LogP in all points alike.
+It is fitted as `pybsp calibrate` fits, and the share of the sets is counted whose interval contains the truth; of l,
+o_msg and g also by drawing launches, then batches, with replacement, as one would with many launches.
 """
 
 from __future__ import annotations

@@ -3,22 +3,16 @@
     python -m pybsp.benchmarks.studies.calibration_on_cluster FOLDER [--latencies 500 5000] [--rates 50] [--hosts 50=8]
     python -m pybsp.benchmarks.studies.calibration_on_cluster FOLDER --table
 
-Every latency (microseconds) with every rate (Mbit/s), and latency 0 for what software takes: 15 calibrations of level
-`--quick`, and 3 more for several ranks a host; a quarter of an hour, on a machine that does nothing else. Each leaves
-its machine file and raw samples in FOLDER, and what is there is not measured again: an interrupted series goes on where
-it was. `--table` measures nothing; `--again` analyses the raw samples anew, before.
+Every latency (microseconds) with every rate (Mbit/s), and latency 0 for what software takes, and several ranks a host:
+a quarter of an hour, on a machine that does nothing else. Each leaves its machine file and raw samples in FOLDER, and
+what is there is not measured again. `--table` measures nothing; `--again` analyses the raw samples anew, before.
 
-What must hold, and the bars:
-
-    G_word      seconds a word of long messages: 64 bits / line rate, net of framing: of a full frame of 9014 bytes
-                (MTU 9000), 8948 are the program's, the rest Ethernet, IP, and TCP with its time stamps. Within 5 %.
+    G_word      of long messages: 64 bits over the line rate, net of framing. Within 5 %.
     L           the interval, from R/2 - o_s - o_r to R/2, contains latency + c: c, what software and frames add, is the
-                middle of the same interval at latency 0, with the same rate and hosts. Each end has an interval of its
-                own, which counts; `off` is how far outside the plain ends latency + c is.
-    differences of L (R/2 - o_s - o_r) between two latencies, same rate and hosts: the latencies'. Within 5 %.
+                middle of the same interval at latency 0. `off` is how far outside the plain ends latency + c is.
+    differences of L between two latencies, same rate and hosts: the latencies'. Within 5 %.
     held out    supersteps that nothing was fitted from: median of |relative error| 10 %, 95th percentile 25 %.
-    g1          of E-BSP, zero within its interval, and BSP kept: an emulated host's line does not know how many others
-                are sending.
+    g1          of E-BSP, zero within its interval, and BSP kept: a host's line does not know how many others send.
     classes     two ranks on each of two hosts: parameters within hosts and between them within 10 % of those of
                 calibrations of two ranks on one host, and of one on each of two.
 

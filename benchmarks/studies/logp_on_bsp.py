@@ -2,14 +2,12 @@
 
     python -m pybsp.benchmarks.studies.logp_on_bsp [--most 64] [--most-stalling 16]
 
-The unit of time is a step, which is an operation on the BSP machine. For every p, over all LogP machines, programs, and
-BSP machines with g/G and l/L of 0, 1/4, 1, 4 and 16: the ledger's time over its bound (`logp_on_bsp.seconds`); and the
-constant, the ledger's time over (1 + g/G + l/L) T, where T is the time of the LogP execution that was realised: once
-with the end of the run (`logp_on_bsp.ending`) added to T, and once without it, where T is at least 10 times that.
-
-Then the same for the simulation of programs that stall: its constant is the ledger's time over (1 + (l+g)/G depth) T,
-the depth being that of the bitonic sorting network; and beside it over the paper's ((l+g)/G) log2 p T. Every trace is
-checked against the model. The script fails where a bound or a constant is exceeded.
+In steps, which are operations on the BSP machine. For every p, over all LogP machines, programs, and BSP machines with
+g/G and l/L from 0 to 16: the ledger's time over its bound (`logp_on_bsp.seconds`); and the constant, over (1 + g/G +
+l/L) T, T being the time of the LogP execution that was realised: with the end of the run (`logp_on_bsp.ending`) added
+to T, and without it, where T is at least 10 times that. Of programs that stall the constant is over (1 + (l+g)/G depth)
+T, the depth being that of the bitonic sorting network, and beside it over the paper's ((l+g)/G) log2 p T. Every trace
+is checked against the model. The script fails where a bound or a constant is exceeded.
 """
 
 from __future__ import annotations
@@ -17,10 +15,11 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import pybsp
-from pybsp import BSPMachine, LogPMachine
+from pybsp import BSPMachine, Ledger, LogPMachine
 from pybsp.logp import Processor
 from pybsp.routing import logp_on_bsp
 from pybsp.routing.logp_on_bsp import ending
@@ -35,6 +34,7 @@ PARAMETERS = (
     (16, 4, 4), (64, 5, 8), (31, 2, 2), (256, 3, 8),
 )  # fmt: skip
 RATIOS = (0.0, 0.25, 1.0, 4.0, 16.0)  # of g/G and l/L
+STALLING_RATIOS = ((0.25, 0.25), (1.0, 1.0), (1.0, 16.0), (16.0, 1.0))
 LONG = 10  # times the end of the run
 
 
@@ -143,47 +143,41 @@ def bsp_machine(p: int, g: float, l: float) -> BSPMachine:  # noqa: E741
     return BSPMachine(p=p, g=g, l=l, r=1.0)
 
 
-def stall_free(p: int, L: int, o: int, G: int, program: Program, steps: int) -> Iterator[Point]:
-    """One run; the costs on all BSP machines follow from its ledger, as nothing depends on them."""
-    machine = LogPMachine(p, L, o, G)
-    ran = pybsp.simulate(logp_on_bsp(program, machine, stalls=False, trace=True), steps, machine=bsp_machine(p, 1, 1))
-    execution = logp_on_bsp.execution(ran.results)
-    execution._check()
-    end = ending(machine)
-    for of_g, of_l in itertools.product(RATIOS, RATIOS):
-        there = bsp_machine(p, of_g * G, of_l * L)
-        time = sum(there.elapsed(record.work, record.h, record.messages) for record in ran.ledger)
-        expression = 1 + of_g + of_l
-        yield Point(
-            f"{program.__name__}, (L, o, G) = {(L, o, G)}, g/G = {of_g:g}, l/L = {of_l:g}",
-            time / logp_on_bsp.seconds(there, machine, execution.time),
-            time / (expression * (execution.time + end)),
-            time / (expression * execution.time) if execution.time >= LONG * end else 0.0,
-        )
-
-
 def depth(p: int) -> int:
     """Of the bitonic sorting network."""
     levels = (p - 1).bit_length()
     return levels * (levels + 1) // 2
 
 
-def stalling(p: int, L: int, o: int, G: int, program: Program, steps: int) -> Iterator[Point]:
-    """A run for each BSP machine, as the sort's and the prefix's supersteps are chosen for it."""
+def points(p: int, L: int, o: int, G: int, program: Program, steps: int, stalls: bool) -> Iterator[Point]:
+    """A program on all BSP machines.
+
+    Without stalls all costs follow from the ledger of one run, as nothing depends on them. With stalls each machine has
+    a run, as the sort's and the prefix's supersteps are chosen for it.
+    """
     machine = LogPMachine(p, L, o, G)
-    end = ending(machine, stalls=True)
-    for of_g, of_l in ((0.25, 0.25), (1.0, 1.0), (1.0, 16.0), (16.0, 1.0)):
-        there = bsp_machine(p, of_g * G, of_l * L)
-        ran = pybsp.simulate(logp_on_bsp(program, machine, stalls=True, trace=True), steps, machine=there)
+    end = ending(machine, stalls)
+    main = logp_on_bsp(program, machine, stalls=stalls, trace=True)
+
+    @cache
+    def realised(on: BSPMachine) -> tuple[Ledger, int]:
+        ran = pybsp.simulate(main, steps, machine=on)
         execution = logp_on_bsp.execution(ran.results)
         execution._check()
+        return ran.ledger, execution.time
+
+    for of_g, of_l in STALLING_RATIOS if stalls else itertools.product(RATIOS, RATIOS):
+        there = bsp_machine(p, of_g * G, of_l * L)
+        ledger, took = realised(there if stalls else bsp_machine(p, 1, 1))
+        time = sum(there.elapsed(record.work, record.h, record.messages) for record in ledger)
         rate = (there.l + there.g) / G
+        expression = 1 + rate * depth(p) if stalls else 1 + of_g + of_l
         yield Point(
             f"{program.__name__}, (L, o, G) = {(L, o, G)}, g/G = {of_g:g}, l/L = {of_l:g}",
-            ran.time / logp_on_bsp.seconds(there, machine, execution.time, True),
-            ran.time / ((1 + rate * depth(p)) * (execution.time + end)),
-            ran.time / ((1 + rate * depth(p)) * execution.time) if execution.time >= LONG * end else 0.0,
-            ran.time / (rate * (p - 1).bit_length() * (execution.time + end)),
+            time / logp_on_bsp.seconds(there, machine, took, stalls),
+            time / (expression * (took + end)),
+            time / (expression * took) if took >= LONG * end else 0.0,
+            time / (rate * (p - 1).bit_length() * (took + end)) if stalls else 0.0,
         )
 
 
@@ -191,22 +185,21 @@ def grid(p: int, stalls: bool = False) -> Iterator[Point]:
     """All LogP machines and programs for p processors, short ones and long ones."""
     for L, o, G in PARAMETERS:
         end = ending(LogPMachine(p, L, o, G), stalls)
-        if stalls:
-            for program in STALLING:
-                yield from stalling(p, L, o, G, program, 3 * L + end)
-        else:
-            for program, steps in itertools.product(STALL_FREE, (L, LONG * end)):
-                yield from stall_free(p, L, o, G, program, steps)
+        programs = (
+            itertools.product(STALLING, [3 * L + end]) if stalls else itertools.product(STALL_FREE, (L, LONG * end))
+        )
+        for program, steps in programs:
+            yield from points(p, L, o, G, program, steps, stalls)
 
 
 def show(study: Study, title: str, sizes: list[int], stalls: bool) -> Point:
     """Measure, and print a row for each p; returns the largest figures of all."""
     rows, largest = [], Point("", 0.0, 0.0)
     for p in study.each(sizes):
-        points = list(grid(p, stalls))
-        worst = max(points, key=lambda point: point.constant)
-        most: list[Any] = [max(point[k] for point in points) for k in range(1, 5)]
-        rows.append((p, len(points), most[0], *(value or None for value in most[1 : 4 if stalls else 3]), worst.where))
+        found = list(grid(p, stalls))
+        worst = max(found, key=lambda point: point.constant)
+        most: list[Any] = [max(point[k] for point in found) for k in range(1, 5)]
+        rows.append((p, len(found), most[0], *(value or None for value in most[1 : 4 if stalls else 3]), worst.where))
         largest = Point(worst.where, *(max(pair) for pair in zip(largest[1:], most, strict=True)))
     of_paper = " | of the paper's [.2f]" if stalls else ""
     study.show(

@@ -4,22 +4,15 @@
     python -m pybsp.benchmarks.studies.logp_on_ranks trace [--output FILE]
     python -m pybsp.benchmarks.studies.logp_on_ranks many-to-one -n 8 --latency 2000 --rate 200 [--output FILE]
 
-`messages` runs under mpiexec here. Two ranks play ping-pong with 8 bytes, and one sends the other a flood, beside raw
-mpi4py `Send` and `Recv` of the same: both sides fill what they send and read what they received. Then ping-pong between
-two of three ranks, while the third waits: with two alone "global" is "per-pair", as a destination has one sender. Then
-one of three sends a flood to the next, and has all its credits; and two of three send to the third all the time. All
-variants are taken in turn, round by round: medians, the 5th to 95th percentile, and the ratio to raw mpi4py, of a lone
-sender and of many to one to what it takes without a capacity, round by round.
+`messages` and `trace` run under mpiexec here, all variants in turns: medians, the 5th to 95th percentile, and the ratio
+round by round: to raw mpi4py `Send` and `Recv` of the same, where both sides fill what they send and read what they
+received, or to no capacity; and of runs with a trace to those without one (wanted: at most 1.1). Two of three ranks
+play ping-pong too, while the third waits: with two alone "global" is "per-pair", as a destination has one sender.
 
-`trace` runs ping-pong and many to one again, with `trace=True` and without it in turn: the ratio of the two, round by
-round, what is kept being gathered when the time has been taken. Wanted: at most 1.1.
-
-`many-to-one` runs on emulated hosts (`--latency` in microseconds, `--rate` in Mbit/s; the script is looked for beside
-the checkout or where PYBSP_CLUSTER says), or without these under mpiexec here. All send to processor 0, with pace and
-the global capacity. A credit is out for two latencies, so L is `--held` latencies (3: what the round trip takes with
-the hosts' own time), and G is in turn each of `--gaps` latencies. Messages in flight are counted by the clock, which
-all hosts share: from the call of MPI that sends one, to the moment at which the destination has it in its input buffer.
-A destination gets at most capacity messages in two latencies.
+`many-to-one` runs on emulated hosts (`--latency` in microseconds, `--rate` in Mbit/s), or without these under mpiexec
+here. All send to processor 0, with pace and the global capacity; L is `--held` latencies, as a credit is out for two
+and the hosts' own time, and G in turn each of `--gaps` latencies. Messages in flight are counted by the clock, which
+all hosts share: from the call of MPI that sends one to the moment at which the destination has it.
 """
 
 from __future__ import annotations
@@ -147,28 +140,8 @@ def all_to_first(proc: logp.Processor) -> float:
     return (time.perf_counter() - start) / (FLOOD * (proc.p - 1))
 
 
-def variants(comm: Any) -> dict[str, Sample]:
-    """What is measured with so many ranks."""
-    p = comm.size
-    few, many = (LogPMachine(p, 2 * capacity, 1, 2, step=STEP) for capacity in (CAPACITY, 16 * CAPACITY))
-    found: dict[str, Sample] = {"ping-pong, raw": partial(raw_ping_pong, comm)}
-    for capacity in ("per-pair", None, "global"):
-        found[f"ping-pong, {capacity}"] = partial(logp.run, ping_pong, machine=few, capacity=capacity)
-    if p == 2:
-        found["flood, raw"] = partial(raw_flood, comm)
-        found[f"flood, per-pair, {few.capacity}"] = partial(logp.run, flood, machine=few, capacity="per-pair")
-        found[f"flood, per-pair, {many.capacity}"] = partial(logp.run, flood, machine=many, capacity="per-pair")
-        found["flood, None"] = partial(logp.run, flood, machine=many, capacity=None)
-    else:
-        for capacity in (None, "per-pair", "global", "window"):
-            found[f"lone sender, {capacity}"] = partial(logp.run, flood, machine=few, capacity=capacity)
-        for capacity in (None, "per-pair", "global", "window"):
-            found[f"many to one, {capacity}"] = partial(logp.run, all_to_first, machine=few, capacity=capacity)
-    return found
-
-
-def messages(rounds: int) -> dict[str, Any]:
-    """Samples of all variants, seconds, interleaved."""
+def measured(part: str, rounds: int) -> dict[str, Any]:
+    """Samples of all variants of `messages` or `trace`, seconds, in turns; on ranks."""
     logp.run(lambda _: None)  # loads MPI, as the layer wants it
     from mpi4py import MPI
 
@@ -179,7 +152,46 @@ def messages(rounds: int) -> dict[str, Any]:
         seconds = sample()
         return float(comm.bcast(seconds, 0)) if comm.size == 2 else seconds
 
-    return in_turns({name: partial(timed, sample) for name, sample in variants(comm).items()}, rounds)
+    variants = messages(comm) if part == "messages" else traced(comm.size)
+    return in_turns({name: partial(timed, sample) for name, sample in variants.items()}, rounds)
+
+
+def messages(comm: Any) -> dict[str, Sample]:
+    """With each capacity, and beside raw mpi4py."""
+    few, many = (LogPMachine(comm.size, 2 * capacity, 1, 2, step=STEP) for capacity in (CAPACITY, 16 * CAPACITY))
+    found: dict[str, Sample] = {"ping-pong, raw": partial(raw_ping_pong, comm)}
+    for capacity in ("per-pair", None, "global"):
+        found[f"ping-pong, {capacity}"] = partial(logp.run, ping_pong, machine=few, capacity=capacity)
+    if comm.size == 2:
+        found["flood, raw"] = partial(raw_flood, comm)
+        for machine in (few, many):
+            sample = partial(logp.run, flood, machine=machine, capacity="per-pair")
+            found[f"flood, per-pair, {machine.capacity}"] = sample
+        found["flood, None"] = partial(logp.run, flood, machine=many, capacity=None)
+        return found
+    for name, program in (("lone sender", flood), ("many to one", all_to_first)):
+        for capacity in (None, "per-pair", "global", "window"):
+            found[f"{name}, {capacity}"] = partial(logp.run, program, machine=few, capacity=capacity)
+    return found
+
+
+def traced(p: int) -> dict[str, Sample]:
+    """With a trace, and without one."""
+    machine = LogPMachine(p, 2 * CAPACITY, 1, 2, step=STEP)
+    programs: list[tuple[str, Callable[[logp.Processor], float], tuple[str | None, ...]]]
+    programs = [("ping-pong", ping_pong, ("per-pair", None) if p == 2 else ("global",))]
+    if p == 3:
+        programs.append(("many to one", all_to_first, (None, "per-pair", "global")))
+    found: dict[str, Sample] = {}
+    for name, program, capacities in programs:
+        for capacity in capacities:
+            run = partial(logp.run, program, machine=machine, capacity=capacity)
+            found[f"{name}, {capacity}"] = run
+            found[f"{name}, {capacity}, traced"] = lambda run=run: run(trace=True).result  # type: ignore[misc]
+    return found
+
+
+TIMES = "microseconds: a turn of a ping-pong, a message of {}; median (5th to 95th percentile)"
 
 
 def messages_table(found: dict[str, dict[str, Any]]) -> Table:
@@ -189,43 +201,10 @@ def messages_table(found: dict[str, dict[str, Any]]) -> Table:
         for name, seconds in samples.items():
             what = name.split(",")[0]
             against = f"{what}, raw" if f"{what}, raw" in samples else f"{what}, None"
-            ratio = spread(np.array(seconds) / np.array(samples[against]))
+            ratio = "" if name == against else spread(np.divide(seconds, samples[against]))
             bar = "at most 2" if (name, p) in (("ping-pong, per-pair", "2"), ("many to one, global", "3")) else ""
-            rows.append(f"{name} | {p} | {spread(seconds, 1e-6)} | {'' if name == against else ratio} | {bar}")
-    title = "microseconds: a turn of a ping-pong, a message of a flood; median (5th to 95th percentile)"
-    return table(title, "what | p | time | ratio to raw mpi4py | bar", rows)
-
-
-# -- traced ------------------------------------------------------------------------------------------------------------
-
-
-def traced(rounds: int) -> dict[str, Any]:
-    """Samples of programs with a trace and without one, seconds, interleaved."""
-    logp.run(lambda _: None)  # loads MPI, as the layer wants it
-    from mpi4py import MPI
-
-    comm = MPI.COMM_WORLD.Dup()
-    machine = LogPMachine(comm.size, 2 * CAPACITY, 1, 2, step=STEP)
-    programs: dict[str, tuple[Callable[[logp.Processor], float], tuple[str | None, ...]]]
-    programs = {"ping-pong": (ping_pong, ("per-pair", None) if comm.size == 2 else ("global",))}
-    if comm.size == 3:
-        programs["many to one"] = (all_to_first, (None, "per-pair", "global"))
-
-    def timed(program: Callable[[logp.Processor], float], capacity: str | None, trace: bool) -> float:
-        logp.run(lambda _: None)
-        if trace:
-            seconds = logp.run(program, machine=machine, capacity=capacity, trace=True).result
-        else:
-            seconds = logp.run(program, machine=machine, capacity=capacity)
-        return float(comm.bcast(seconds, 0)) if comm.size == 2 else seconds
-
-    variants = {
-        f"{name}, {capacity}{', traced' * trace}": partial(timed, program, capacity, trace)
-        for name, (program, capacities) in programs.items()
-        for capacity in capacities
-        for trace in (False, True)
-    }
-    return in_turns(variants, rounds)
+            rows.append((name, p, spread(seconds, 1e-6), ratio, bar))
+    return table(TIMES.format("a flood"), "what | p | time | ratio to raw mpi4py | bar", rows)
 
 
 def traced_table(found: dict[str, dict[str, Any]]) -> Table:
@@ -233,12 +212,10 @@ def traced_table(found: dict[str, dict[str, Any]]) -> Table:
     rows = []
     for p, samples in found.items():
         for name, seconds in samples.items():
-            if not name.endswith(", traced"):
-                with_trace = samples[f"{name}, traced"]
-                ratio = spread(np.array(with_trace) / np.array(seconds))
-                rows.append(f"{name} | {p} | {spread(seconds, 1e-6)} | {spread(with_trace, 1e-6)} | {ratio}")
-    title = "microseconds: a turn of a ping-pong, a message of many; median (5th to 95th percentile)"
-    return table(title, "what | p | without a trace | with it | ratio", rows)
+            if (with_trace := samples.get(f"{name}, traced")) is not None:
+                times = spread(seconds, 1e-6), spread(with_trace, 1e-6), spread(np.divide(with_trace, seconds))
+                rows.append((name, p, *times))
+    return table(TIMES.format("many"), "what | p | without a trace | with it | ratio", rows)
 
 
 # -- many to one -------------------------------------------------------------------------------------------------------
@@ -306,15 +283,12 @@ def cluster(latency: int, latencies: float, gaps: list[float], number: int) -> d
                 raise RuntimeError(f"{count} messages: {len(sent)} were sent, {len(arrivals)} arrived")
             changes = sorted([(moment, 1) for moment in sent] + [(moment, -1) for moment in arrivals])
             found[str(share)] = {
-                "L": machine.L,
-                "G": machine.G,
-                "capacity": machine.capacity,
+                **{name: getattr(machine, name) for name in ("L", "G", "capacity")},
                 "messages": count,
                 "seconds": mine["seconds"],
                 "in flight": int(np.cumsum([change for _, change in changes]).max()),
                 "credits": mine["most"],
-                "stalls": sum(counters["stalls"] for _, counters in logs[1:]),
-                "stalled": sum(counters["stalled"] for _, counters in logs[1:]),
+                **{name: sum(counters[name] for _, counters in logs[1:]) for name in ("stalls", "stalled")},
             }
     return found
 
@@ -347,9 +321,10 @@ def main() -> None:
     options = study.begin()
 
     if options.part in ("messages", "trace"):
-        measured, shown = (messages, messages_table) if options.part == "messages" else (traced, traced_table)
-        found = {str(p): on_ranks(measured, options.rounds, n=p, network=study.network(p)) for p in (2, 3)}
-        study.show(shown(found))
+        found = {
+            str(p): on_ranks(measured, options.part, options.rounds, n=p, network=study.network(p)) for p in (2, 3)
+        }
+        study.show(messages_table(found) if options.part == "messages" else traced_table(found))
     else:
         n, latency = options.n, options.latency or 100
         asked = (latency, options.held, options.gaps, options.messages)

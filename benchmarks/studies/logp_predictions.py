@@ -6,11 +6,9 @@
 A setting is a latency in microseconds and a rate in Mbit/s. Each cluster is calibrated (`pybsp calibrate --quick
 --only logp`) where FOLDER has no machine file of it yet; then each example runs on it, in turn with the others, and
 what it took is kept in FOLDER. `--table` measures nothing. Predicted: `pybsp.logp.simulate` on the machine of the
-file, with G = o where G is below o, as its flag says, with the words of long messages by G_word, and from when each
-rank began. Ranks begin at a moment on which they have agreed, as far as they wake up in time: emulated hosts share a
-clock. Measured: seconds from the first one's begin to the last one's end; the ratio is the median over the rounds.
-Runs have pace=True, so that what a program computes takes its steps, and the capacity of "per-pair", which takes no
-messages. Bars: the median of the errors at most 10 %, 90 % within 25 %.
+file, with G = o where G is below o, and from when each rank began, at a moment on which they have agreed. Measured:
+from the first one's begin to the last one's end, with pace=True, so that what a program computes takes its steps; the
+ratio is the median over the rounds. Bars: the median of the errors at most 10 %, 90 % within 25 %.
 """
 
 from __future__ import annotations

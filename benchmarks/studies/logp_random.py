@@ -2,13 +2,11 @@
 
     python -m pybsp.benchmarks.studies.logp_random [--runs 1000] [--simulated 50] [--plot FILE.png] [--output FILE.json]
 
-Every processor sends and receives exactly h messages, the theorem's worst case. A sweep of beta: of so many runs, the
-share in which some X_r(j) is above C = ceil(L/G) (messages are left for Step 3) or some Y_r(j) is (a stall is
-possible), by counting what the processors draw; and the share in which somebody did stall, simulated: of all runs
-under "latest" (but those in which it is not possible), of the first of them under the other schedules. A grid of
-machines with the theorem's own beta: all points within the constant. Beyond the theorem, h of at least p: batches with
-the beta that is chosen, and with 1, beside sorting and what is expected of them (`--only large`). And what it takes to
-decompose a million messages, for `logp-offline`.
+Every processor sends and receives exactly h messages, the theorem's worst case. A sweep of beta: the share of runs in
+which some X_r(j), or some Y_r(j), is above C = ceil(L/G) (messages are left for Step 3; a stall is possible), by what
+the processors draw; and in which somebody did stall, simulated: of all runs under "latest", else of the first. A grid
+of machines with the theorem's own beta. Beyond the theorem, h of at least p: batches with the beta that is chosen, and
+with 1, beside sorting and what is expected of them (`--only large`). And what it takes to decompose a million messages.
 """
 
 from __future__ import annotations

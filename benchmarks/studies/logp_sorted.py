@@ -3,12 +3,11 @@
     python -m pybsp.benchmarks.studies.logp_sorted [--most 64] [--schedule latest]
 
 A superstep is local work, the synchronisation of Proposition 2, and the routing of section 4.2. For every p, over all
-machines, relations and degrees: what formula (2) allows, the largest share of it that the routing took; what the
-superstep took over w + (max(G, 2o)h + L) S(L, G, p, h), with the depth of the network for log p in S, which is the
-constant of Theorem 2, and so over w + (Gh + L) S with the paper's S, which has log p itself, read in several ways; and,
-where the first is largest, T_sort over the max(G, 2o)r + L of one exchange, beside what the paper's own sorting schemes
-would take over the same: the AKS network with its known constant, and Cubesort with 1 for its unknown one. Nothing
-stalls, or the script fails.
+machines, relations and degrees: the largest share that it took of what formula (2) allows; and over w + (max(G, 2o)h +
+L) S(L, G, p, h), with the depth of the network for log p in S, which is the constant of Theorem 2, and so with the
+paper's own S, read in several ways; and, where the first is largest, T_sort over the time of one exchange, beside what
+the paper's own sorting schemes would take: the AKS network with its known constant, and Cubesort with 1 for its unknown
+one. Nothing stalls, or the script fails.
 """
 
 from __future__ import annotations
@@ -45,34 +44,24 @@ PARAMETERS = (
 )  # fmt: skip
 
 
-def uniform(p: int, h: int, rng: np.random.Generator) -> Pairs:
-    """Each processor sends h messages to random others."""
-    return np.repeat(np.arange(p), h), rng.integers(0, p, p * h)
-
-
-def permutations(p: int, h: int, rng: np.random.Generator) -> Pairs:
-    """h permutations on top of each other: an h-relation with nothing to spare."""
-    return np.repeat(np.arange(p), h), rng.permuted(np.tile(np.arange(p), (h, 1)), axis=1).T.ravel()
-
-
-def all_to_one(p: int, h: int, rng: np.random.Generator) -> Pairs:
-    """Messages for processor 0, in equal parts of all."""
-    return np.arange(h) % p, np.zeros(h, np.int64)
-
-
-def one_to_all(p: int, h: int, rng: np.random.Generator) -> Pairs:
-    """Messages of the last processor, in equal parts for all."""
-    return np.full(h, p - 1), np.arange(h) % p
-
-
-def unbalanced(p: int, h: int, rng: np.random.Generator) -> Pairs:
-    """From 0 to h messages of each processor, for a third of them."""
-    sent = rng.integers(0, h + 1, p)
-    return np.repeat(np.arange(p), sent), rng.integers(0, (p + 2) // 3, sent.sum())
-
-
-RELATIONS: tuple[Callable[[int, int, np.random.Generator], Pairs], ...]
-RELATIONS = (uniform, permutations, all_to_one, one_to_all, unbalanced)
+# Sources and destinations of messages, by p, h and what is drawn.
+RELATIONS: dict[str, Callable[[int, int, np.random.Generator], Pairs]] = {
+    # Each processor sends h messages to random others.
+    "uniform": lambda p, h, rng: (np.repeat(np.arange(p), h), rng.integers(0, p, p * h)),
+    # h permutations on top of each other: an h-relation with nothing to spare.
+    "permutations": lambda p, h, rng: (
+        np.repeat(np.arange(p), h),
+        rng.permuted(np.tile(np.arange(p), (h, 1)), axis=1).T.ravel(),
+    ),
+    # For processor 0, in equal parts of all; of the last processor, in equal parts for all.
+    "all_to_one": lambda p, h, _: (np.arange(h) % p, np.zeros(h, np.int64)),
+    "one_to_all": lambda p, h, _: (np.full(h, p - 1), np.arange(h) % p),
+    # From 0 to h messages of each processor, for a third of them.
+    "unbalanced": lambda p, h, rng: (
+        np.repeat(np.arange(p), sent := rng.integers(0, h + 1, p)),
+        rng.integers(0, (p + 2) // 3, sent.sum()),
+    ),
+}
 
 
 class Point(NamedTuple):
@@ -170,9 +159,9 @@ def grid(p: int, schedule: str = "latest", seed: int = 0) -> Iterator[Point]:
     for L, o, G in PARAMETERS:
         machine = LogPMachine(p=p, L=L, o=o, G=G)
         for h in sizes(p):
-            for make in RELATIONS:
+            for name, relation in RELATIONS.items():
                 work = rng.integers(0, L + 1, p).tolist()
-                yield measure(machine, make(p, h, rng), make.__name__, work, schedule, seed)
+                yield measure(machine, relation(p, h, rng), name, work, schedule, seed)
 
 
 def main() -> None:

@@ -2,20 +2,11 @@
 
     python -m pybsp.benchmarks.studies.network_parameters [--quick] [--seeds 2] [--most 4608] [--json FILE]
 
-Random h-relations in which each processor sends and receives exactly h packets are routed on each network, packet by
-packet, for some h and p. For each p, T(h) = gamma*h + delta is fitted by least squares of relative residuals (small
-h count like large ones, so that delta is seen); T is the mean over seeds. Then gamma and delta are fitted over p as
-a * p^e and as a * (log2 p)^e, by least squares of logarithms, and as a * x + b with x the table's entry: what small
-networks lack or have in excess is then in b, and not in e.
-
-Greedy routing is each network's own. Where some relations are known to be bad for it, two phases (each packet first to
-a processor drawn at random) meet the table with high probability whatever the relation, and are shown beside it; and so
-is what both take for copies of one bad permutation.
-
-Observation 1: a stall-free LogP machine must route any ceil(L/G)-relation in time L, so L >= ceil(L/G)*gamma + delta.
-For a c = ceil(L/G) the least are L = c*gamma + delta and G = L/c. c = 1 has the least L, gamma + delta, with a G as
-large; the larger c, the nearer is G to gamma. Shown is the c for which the larger of G/g* and L/(l* + g*) is least. As
-all relations must be routed in these times, and not only most, l* is what the longest runs need beside g*.
+Random h-relations are routed on each network, packet by packet, for some h and p; for each p T(h) = gamma*h + delta is
+fitted by least squares of relative residuals, and then gamma and delta over p: as a * p^e, as a * (log2 p)^e, and as
+a * x + b with x the table's entry. Where some relations are bad for greedy routing, two phases are shown beside it, and
+what both take for copies of one bad permutation. Observation 1: for each c = ceil(L/G) the least L is c*gamma + delta,
+with G = L/c; shown is the c for which the larger of G/g* and L/(l* + g*) is least.
 """
 
 from __future__ import annotations
@@ -156,20 +147,14 @@ class Row(NamedTuple):
         """T(h), for each p."""
         return [fit_line(self.topology.h, times) for times in self.mean]
 
-    @property
-    def gamma(self) -> Floats:
-        """gamma(p), of each p."""
-        return np.array([line.gamma for line in self.lines])
+    def of(self, name: str) -> Floats:
+        """gamma or delta, of each p."""
+        return np.array([getattr(line, name) for line in self.lines])
 
     @property
-    def delta(self) -> Floats:
-        """delta(p), of each p."""
-        return np.array([line.delta for line in self.lines])
-
-    @property
-    def how(self) -> str:
-        """The routing, for tables."""
-        return "two phases" if self.two_phase else "greedy"
+    def how(self) -> tuple[str, str]:
+        """The network and the routing, for tables."""
+        return self.topology.title, "two phases" if self.two_phase else "greedy"
 
     def growth(self, values: Floats) -> dict[str, Growth]:
         """Of gamma or delta over p, and over log p."""
@@ -233,23 +218,19 @@ def best(gamma: float, delta: float) -> Best:
     return min(choices, key=lambda choice: max(choice.ratios))
 
 
-class Observed(NamedTuple):
-    """Observation 1 for a topology and a p; longest: the most steps of some more random c-relations, over L*."""
+def observe(row: Row, seeds: int) -> list[dict[str, float]]:
+    """Observation 1 for each p; longest: the most steps of some more random c-relations, over L*.
 
-    p: int
-    best: Best
-    longest: float
-
-
-def observe(row: Row, seeds: int) -> list[Observed]:
-    """g* is gamma; l* is enough for all that was routed, and for a barrier, which takes a diameter."""
+    g* is gamma; l* is enough for all that was routed, and for a barrier, which takes a diameter.
+    """
     found = []
     for p, line, longest in zip(row.p, row.lines, row.longest, strict=True):
         net = network(row.topology.name, p)
         beside = longest - line.gamma * np.array(row.topology.h)
         here = best(line.gamma, max(float(beside.max()), net.diameter))
-        again = [route(row.topology, net, row.two_phase, False, here.c, seed) for seed in range(100, 100 + seeds)]
-        found.append(Observed(p, here, max(again) / here.L))
+        again = max(route(row.topology, net, row.two_phase, False, here.c, seed) for seed in range(100, 100 + seeds))
+        of_G, of_L = here.ratios
+        found.append({"p": p, **here._asdict(), "of G": of_G, "of L": of_L, "longest": again / here.L})
     return found
 
 
@@ -274,15 +255,11 @@ def parameters(rows: Sequence[Row], of: str) -> Table:
     """Table 1's entries of gamma, or of delta, and what was measured."""
     lines = []
     for row in rows:
-        values: Floats = getattr(row, of)
-        entries = row.entries(of)
+        values, entries = row.of(of), row.entries(of)
         line = fit_line(entries, values) if np.ptp(entries) else None
         straight = f"{line.gamma:.2f} x {line.delta:+.1f} ±{line.worst:.0%}" if line else ""
-        lines.append(
-            f"{row.topology.title} | {row.how} | {row.p[0]} - {row.p[-1]} | {getattr(row.topology, of)} | "
-            f"{_forms(row.growth(values))} | {straight} | {values[0]:.2f}, {values[-1]:.2f} | "
-            f"{_range(values / entries)}"
-        )
+        which = cells((*row.how, f"{row.p[0]} - {row.p[-1]}", getattr(row.topology, of), _forms(row.growth(values))))
+        lines.append(f"{which} | {straight} | {values[0]:.2f}, {values[-1]:.2f} | {_range(values / entries)}")
     return table(
         f"{of}(p) of T(h, p) = gamma(p) h + delta(p), random h-relations (* the nearer of two forms)",
         "network | routing | p | Table 1 | a p^e | a (log p)^e | a x + b, x the entry | least, largest p | over x",
@@ -290,19 +267,18 @@ def parameters(rows: Sequence[Row], of: str) -> Table:
     )
 
 
-def observation(row: Row, points: Sequence[Observed]) -> tuple[object, ...]:
+def observation(row: Row, points: Sequence[dict[str, float]]) -> tuple[object, ...]:
     """Observation 1: the figures at the largest p, and the ratios over all p."""
-    of_G, of_L = zip(*(point.best.ratios for point in points), strict=True)
-    longest = [point.longest for point in points]
-    return row.topology.title, row.how, points[-1].p, *points[-1].best, *map(_range, (of_G, of_L, longest))
+    ranges = (_range([point[name] for point in points]) for name in ("of G", "of L", "longest"))
+    return *row.how, *(points[-1][name] for name in ("p", "g", "l", "c", "G", "L")), *ranges
 
 
 def as_dict(row: Row) -> dict[str, Any]:
     """A row as the JSON file has it."""
     return {
-        "network": row.topology.name, "ports": row.topology.ports, "routing": row.how,
+        "network": row.topology.name, "ports": row.topology.ports, "routing": row.how[1],
         "relation": "bad" if row.bad else "random", "h": row.topology.h, "p": row.p,
-        "steps": row.mean, "longest": row.longest, "lines": row.lines, "gamma": row.growth(row.gamma),
+        "steps": row.mean, "longest": row.longest, "lines": row.lines, "gamma": row.growth(row.of("gamma")),
     }  # fmt: skip
 
 
@@ -329,15 +305,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         table(
             "T(h) against its line, for all p",
             "network | routing | largest residual [.0%] | at p",
-            (
-                (r.topology.title, r.how, *max((line.worst, p) for line, p in zip(r.lines, r.p, strict=True)))
-                for r in rows
-            ),
+            ((*r.how, *max((line.worst, p) for line, p in zip(r.lines, r.p, strict=True))) for r in rows),
         ),
         table(
             "gamma(p) for h copies of a bad permutation (* the nearer of two forms)",
             "network | routing | a p^e | a (log p)^e | at the largest p",
-            (f"{r.topology.title} | {r.how} | {_forms(r.growth(r.gamma))} | {r.gamma[-1]:.2f}" for r in bad),
+            (cells((*r.how, _forms(r.growth(of := r.of("gamma"))), f"{of[-1]:.2f}")) for r in bad),
         ),
         table(
             "Observation 1: figures at the largest p, ratios over all p",
@@ -347,10 +320,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ),
     )
     observed = [
-        {"network": row.topology.name, "ports": row.topology.ports, "p": point.p, **point.best._asdict(),
-         "longest": point.longest}
-        for row, points in found for point in points
-    ]  # fmt: skip
+        {"network": row.topology.name, "ports": row.topology.ports, **point}
+        for row, points in found
+        for point in points
+    ]
     study.end({"rows": [as_dict(row) for row in (*rows, *bad)], "observation 1": observed})
 
 

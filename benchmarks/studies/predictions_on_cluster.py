@@ -4,10 +4,9 @@
     python -m pybsp.benchmarks.studies.predictions_on_cluster --hosts 2 --ranks 2          # two ranks of each host
     python -m pybsp.benchmarks.studies.predictions_on_cluster --hosts 2 --programs 'program.py ARGUMENTS' ...
 
-Calibrating (`--quick`) and measuring take turns, since machines change their state within minutes: in each round the
-cluster is calibrated, and then each program runs on it once, with the machine file of that round. A figure is the
-median over the rounds. A whole program is predicted where nothing of the cluster is but that file: on virtual
-processors here, where each one's computing is measured alone; measured is what the cluster's ledger has in all.
+In each round the cluster is calibrated (`--quick`), and then each program runs on it once, with the machine file of
+that round, since machines change their state within minutes. Figures are medians over the rounds. A whole program is
+predicted where nothing of the cluster is but that file; measured is what the cluster's ledger has in all.
 
 Bars: the median error of labels at most 10 %, 90 % of them within 25 % (15 % and 30 % for several ranks of a host); of
 whole programs 10 %, and all within 25 %. Ranks of all hosts share this machine's cores: what computes long is to be

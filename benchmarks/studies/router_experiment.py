@@ -4,20 +4,15 @@
     python -m pybsp.benchmarks.studies.router_experiment -n 4 8 --latency 1000 --rate 200 [--emulator pybsp]
     mpiexec -n 4 python -m pybsp.benchmarks.studies.router_experiment
 
-Every processor sends h packets of 8, 16, 32 or 64 bytes and receives h: h random permutations, freshly drawn each time
-(without fixed points, as what stays would cost nothing here). 20 repetitions of each h and size, in shuffled order; a
-time includes the synchronisation, and filling and reading the packets. Packets travel as mail, each one a message
-(`--by mail`), or as items of a queue (`--by queue`). All processors begin at one moment of the clock that they share
-(where they share none: after a superstep), and a time ends when the last one has all of its packets.
+Every processor sends h packets, and receives h: h random permutations without fixed points (what stays would cost
+nothing here), freshly drawn each time, in shuffled order. A time includes the synchronisation, and filling and reading
+the packets, which travel as mail, each one a message (`--by mail`), or as items of a queue (`--by queue`); it goes from
+a common beginning to the moment at which the last processor has all of its packets.
 
-The line is fitted to the averages, as the paper has it, with residuals relative to the time; intervals of 95 % by
-drawing the repetitions again. `misfit` is the largest relative residual. The same from medians, which say more where
-something else runs on the machine. Beside it the paper's figures for routers of
-as many processors, on 20 MHz transputers: those of its model, (1.22h + 1.6n) m/B + (1.1 + 0.7n) h t_d, and those that
-it measured. `rate` is the paper's rho = m*h / T at h = 100.
-
-Without a launcher it starts mpiexec here for each p of `-n`; with --latency (microseconds) and --rate (Mbit/s), on
-emulated hosts. More processors than cores wait for each other's turns: then times are those of the scheduler.
+The line is fitted to the averages, as the paper has it, with residuals relative to the time, of which `misfit` is the
+largest; intervals of 95 % by drawing the repetitions again; and to medians, which say more where something else runs on
+the machine. Beside it are the paper's model and what it measured, on 20 MHz transputers; `rate` is its rho = m*h / T at
+h = 100. More processors than cores wait for each other's turns: then times are those of the scheduler.
 
 Source: the paper on a BSP router for transputers, sections 2.2 and 2.3.
 """

@@ -4,9 +4,8 @@
     python -m pybsp.benchmarks.studies.routing_comparison --cluster [--latency 5000] [--rate 50] [--emulator pybsp]
 
 A relation is run as a BSP program: each processor sends an item of a queue for each of its packets, of 64 words, and
-what arrives is compared with the relation. The routers cut packets of 70 words at most, an item and the description of
-its parcel. Virtual processors are on a BSPMachine of the g and l given; for the routers `logp-*` they are on
-`LogPMachine.from_bsp` of it, whose messages are packets.
+what arrives is compared with the relation. Virtual processors are on a BSPMachine of the g and l given; for the routers
+`logp-*` they are on `LogPMachine.from_bsp` of it, whose messages are packets.
 
     supersteps   exchanges among the processors
     moved        words that all processors send, over those of the program; of `logp-*`, messages over packets
@@ -15,10 +14,8 @@ its parcel. Virtual processors are on a BSPMachine of the g and l given; for the
 
 On the networks a packet is a packet: steps / packets in one queue, at most / packets over one link, at most.
 
---cluster runs them on emulated hosts, on a BSPMachine of their latency (l) and rate (g): of some repetitions
-the median time from a synchronisation to the end of the superstep, at the processor that needs longest.
-
-Relations, routers and networks that draw have one seed each.
+--cluster runs them on emulated hosts: of some repetitions the median time from a synchronisation to the end of the
+superstep, at the processor that needs longest. Relations, routers and networks that draw have one seed each.
 """
 
 from __future__ import annotations

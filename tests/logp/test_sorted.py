@@ -129,10 +129,10 @@ def test_supersteps_are_within_theorem_2(p: int) -> None:
     for k, (L, o, G) in enumerate(theorem.PARAMETERS):
         machine = LogPMachine(p=p, L=L, o=o, G=G)
         h = theorem.sizes(p)[k % len(theorem.sizes(p))]
-        for make in theorem.RELATIONS[k % 2 :: 2]:
+        for name, relation in list(theorem.RELATIONS.items())[k % 2 :: 2]:
             schedule, seed = EXECUTIONS[k % len(EXECUTIONS)]
             work = rng.integers(0, L + 1, p).tolist()
-            point = theorem.measure(machine, make(p, h, rng), make.__name__, work, schedule, seed)
+            point = theorem.measure(machine, relation(p, h, rng), name, work, schedule, seed)
             assert point.share <= 1
             assert point.constant < theorem.LIMIT
             if point.sort:
