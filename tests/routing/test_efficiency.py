@@ -28,14 +28,14 @@ def test_loads_cost_two_packets_and_stores_one() -> None:
 def test_a_superstep_computes_and_routes_an_h_relation(n: int, L: int) -> None:
     C, t_m, t_d = 3.0, 7.0, 11.0
     h = 0.56 * L
-    assert Computer(C, t_m, t_d).superstep(2**n, L) == pytest.approx(L * C + (h + n) * t_m + h / 2 * n * t_d)
-    assert Computer(C, t_m, t_d).crossbar.superstep(2**n, L) == pytest.approx(L * C + (h + n) * t_m)
+    assert L * Computer(C, t_m, t_d).instruction(2**n, L) == pytest.approx(L * C + (h + n) * t_m + h / 2 * n * t_d)
+    assert L * Computer(C, t_m, t_d).crossbar.instruction(2**n, L) == pytest.approx(L * C + (h + n) * t_m)
 
 
 @pytest.mark.parametrize("t_d", [0.0, 0.5, 3.0])
 def test_efficiency_is_the_share_that_computes_and_rate_what_is_left(t_d: float) -> None:
     computer, N, L = Computer(2.0, 0.3, t_d), 64, 20
-    assert computer.efficiency(N, L) == pytest.approx(L * computer.C / computer.superstep(N, L))
+    assert computer.efficiency(N, L) == pytest.approx(computer.C / computer.instruction(N, L))
     assert computer.rate(N, L) == pytest.approx(N * computer.efficiency(N, L) / computer.C)
     assert computer.rate(N) == pytest.approx(computer.rate(N, math.log2(N)))
     assert computer.efficiency(N, math.inf) > computer.efficiency(N, 1e6)

@@ -187,9 +187,3 @@ def test_what_does_not_fit_is_an_error() -> None:
             Multibutterfly(4, d)  # type: ignore[arg-type]
     with pytest.raises(RoutingError, match="p must be a power of two, got 48; 32 and 64 would fit"):
         network("multibutterfly", 48)
-    with pytest.raises(UsageError, match=r"expected 0 < 2\*alpha\*beta < 1"):
-        least_d(0.1, 5.0)
-    with pytest.raises(UsageError, match="R: expected at most d = 8, got 16"):
-        least_delta(4.0, 8, 16)
-    with pytest.raises(UsageError, match="delta: expected more than 0 and less than 1, got 0"):
-        repetitions(0.0, 16, 8)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pybsp import UsageError
 from pybsp.benchmarks.studies.theory.small_buffers import Level, route
 from pybsp.routing import Relation
 from pybsp.routing.multibutterfly import Multibutterfly, Parameters
@@ -76,17 +75,3 @@ def test_one_level_of_one_message_a_parcel_is_the_plain_protocol() -> None:
 
 def test_a_relation_without_messages_has_no_levels() -> None:
     assert levels(Relation([], [], N // L), 0.3) == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        ({"L": 32}, "L: expected a power of two with p\\*L = N = 1024 for a relation of p = 16, got 32"),
-        ({"epsilon": 0.0}, "epsilon: expected a number above 0 and at most 1, got 0.0"),
-        ({"size": 0}, "size: expected at least 1 bit, got 0"),
-    ],
-)
-def test_wrong_arguments_are_errors(arguments: dict[str, float], text: str) -> None:
-    given = {"L": L, "size": 5, "epsilon": 0.5, **arguments}
-    with pytest.raises(UsageError, match=text):
-        route(NETWORK, RELATIONS["random"], int(given["L"]), int(given["size"]), given["epsilon"], FEW)

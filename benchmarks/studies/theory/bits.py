@@ -145,19 +145,14 @@ def count(
     rate: int = 2,
     begin: int = 0,
 ) -> Count:
-    """What it takes to route messages as worms.
+    """What it takes to route messages as worms; BlockedError where they never arrive.
 
     Args:
         network: its columns of splitters from `begin` on are used.
         rows, ends: of each message, shape (m,).
-        h: of the relation.
         size: bits of data of a message, X, at least 1.
-        parameters: Z is how often requests are repeated in every stage.
+        parameters: Z is how often requests are repeated in every stage; what one takes is with both sides at once.
         rate: bits of a message along an edge in a repetition.
-
-    Raises:
-        UsageError: parameters with the sides in turn: what a stage takes is with both at once.
-        BlockedError: messages never arrive.
     """
     if parameters.in_turn:
         raise UsageError("bits.count: parameters: expected in_turn=False, got True; stages are counted with both sides")
@@ -169,9 +164,8 @@ def count(
     counter = StepCounter(network, h, parameters, rate)
     busiest = np.array(worms.busiest, np.int64)
     busiest = np.append(busiest, np.zeros(-len(busiest) % parameters.Y, np.int64))
-    stages = len(busiest) // parameters.Y
     return Count(
-        stages=stages,
+        stages=len(busiest) // parameters.Y,
         heads=outcome.stages,
         used=counter.stages(busiest),
         provisioned=counter.stages(np.full(len(busiest), rate * counter.batch)),
@@ -215,13 +209,7 @@ def stream(network: Multibutterfly, rows: Ints, ends: Ints, h: int, size: int, p
 
 
 class StepCounter:
-    """How long stages last.
-
-    Attributes:
-        word: bits of a word.
-        buffers: of a side of a node, h-bar.
-        batch: messages on an edge, at most.
-    """
+    """How long stages last; `word`: its bits; `buffers`: of a side of a node, h-bar; `batch`: messages on an edge."""
 
     def __init__(self, network: Multibutterfly, h: int, parameters: Parameters, rate: int) -> None:
         self._parameters, self._rate, self._d = parameters, rate, network.d

@@ -53,19 +53,10 @@ class Computer:
         return self.C / self.t_m
 
     def instruction(self, N: float, L: float | None = None) -> float:
-        """Seconds of an instruction with its share of the communication: those of a superstep over L.
-
-        Args:
-            N: nodes, at least 1.
-            L: instructions of a processor in a superstep, which may be infinite; None: log N.
-        """
+        """Seconds of an instruction with its share of the communication, in supersteps of L; None: of log N."""
         n = math.log2(N)
         latency = 1.0 if L is None else n / L
         return self.C + (PACKETS + latency) * self.t_m + PACKETS / 2 * n * self.t_d
-
-    def superstep(self, N: float, L: float) -> float:
-        """Seconds of a superstep: L C + (0.56 L + log N) t_m + 0.28 L log N t_d."""
-        return L * self.instruction(N, L)
 
     def efficiency(self, N: float, L: float) -> float:
         """E, the share of a superstep that computes: 1 / (1 + 0.56/lambda + 0.28 log N/mu + log N/(lambda L)).
@@ -99,13 +90,9 @@ class Computer:
 
 
 def required_ratio(E: float, N: float, L: float, delay: float = 0.0) -> float:
-    """The C/t_m with which N nodes have efficiency E: E/(1-E) (0.56 + log N/L + 0.28 log N delay).
+    """The C/t_m with which N nodes have efficiency E in supersteps of L instructions; delay: t_d/t_m.
 
-    Args:
-        E: efficiency, between 0 and 1.
-        N: nodes, at least 1.
-        L: instructions of a processor in a superstep.
-        delay: t_d/t_m: 1 in figure 4, 0 with crossbar switches (figure 5).
+    E/(1-E) (0.56 + log N/L + 0.28 log N delay)
     """
     n = math.log2(N)
     return E / (1 - E) * (PACKETS + n / L + PACKETS / 2 * n * delay)

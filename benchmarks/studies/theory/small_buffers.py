@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pybsp.errors import UsageError
 from pybsp.routing.multibutterfly.network import Multibutterfly
 from pybsp.routing.multibutterfly.parameters import Parameters
 from pybsp.routing.multibutterfly.wiring import Ints
@@ -62,7 +61,7 @@ class Level(NamedTuple):
 def route(
     network: Multibutterfly, relation: Relation, L: int, size: int, epsilon: float, parameters: Parameters
 ) -> list[Level]:
-    """The levels of a relation; each begins when all of the one before is done.
+    """The levels of a relation, at most ceil(1/epsilon); each begins when all of the one before is done.
 
     Args:
         relation: of N/L processors; processor i is row i*L.
@@ -71,20 +70,9 @@ def route(
         epsilon: groups are N^epsilon, or the nearest power of two; above 0, at most 1.
 
     Raises:
-        UsageError: arguments that do not fit.
         BlockedError: parcels never arrive.
-
-    Cost: see `Level`; the sum over the at most ceil(1/epsilon) levels.
     """
     N, n = network.N, network.n
-    if L < 1 or L & (L - 1) or relation.p * L != N:
-        raise UsageError(
-            f"small buffers: L: expected a power of two with p*L = N = {N} for a relation of p = {relation.p}, got {L}"
-        )
-    if not 0 < epsilon <= 1:
-        raise UsageError(f"small buffers: epsilon: expected a number above 0 and at most 1, got {epsilon}")
-    if size < 1:
-        raise UsageError(f"small buffers: size: expected at least 1 bit, got {size}")
     columns = max(1, round(epsilon * n))  # of splitters, at each level
     at, ends = relation.sources * L, relation.destinations * L
     levels: list[Level] = []
