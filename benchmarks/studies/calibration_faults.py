@@ -34,10 +34,8 @@ from pybsp.benchmarks.calibration.estimates import Flag
 from pybsp.benchmarks.calibration.machine_file import read
 from pybsp.benchmarks.emulation.launch import find_mpiexec
 from pybsp.errors import LauncherError
-from pybsp.processes.mpiexec import launcher
 
-from .frame import EmulatedNetwork, Study
-from .frame.ranks import environment
+from .frame import EmulatedNetwork, Study, run_program
 
 TOKEN = "PYBSP_FAULT"  # in the environment of the ranks that a fault is for
 STOPPED, RUNS = 3e-3, 1e-3  # seconds that a slow rank is stopped, and runs, in turn
@@ -104,27 +102,19 @@ def pid_of(token: str, rank: int) -> int | None:
             if not folder.name.isdigit():
                 continue
             variables = (folder / "environ").read_bytes().split(b"\0")
-            if f"{TOKEN}={token}".encode() in variables and any(
-                f"{name}={rank}".encode() in variables for name in RANKS
-            ):
+            ours = f"{TOKEN}={token}".encode() in variables
+            if ours and any(f"{name}={rank}".encode() in variables for name in RANKS):
                 return int(folder.name)
     return None
 
 
 class Fault(NamedTuple):
-    """What is done to a calibration.
-
-    Args:
-        expected: flags, one of which must be raised; of none, none of `DISTURBED` may be.
-        processors: 0: on emulated hosts.
-        beside: what goes on meanwhile.
-        changes: of the emulated link.
-    """
+    """What is done to a calibration; and flags, one of which must be raised, or of none, none of `DISTURBED` may be."""
 
     expected: frozenset[str]
-    processors: int
-    beside: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
-    changes: tuple[str, ...] = ()
+    processors: int  # 0: on emulated hosts
+    beside: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext  # what goes on meanwhile
+    changes: tuple[str, ...] = ()  # of the emulated link
 
 
 def faults() -> dict[str, Fault]:
@@ -143,31 +133,11 @@ def faults() -> dict[str, Fault]:
 def calibrated(fault: Fault, path: Path, arguments: Sequence[str] = ("--quick",)) -> tuple[Flag, ...]:
     """The flags of a calibration under a fault; its machine file is left at the path."""
     token = uuid.uuid4().hex
-    program = [sys.executable, "-m", "pybsp", "calibrate", "-o", str(path), *arguments]
-    if fault.processors:
-        command = [*launcher(fault.processors, (TOKEN,)), *program]
-    else:
-        command = EmulatedNetwork(2, 1000, 200, emulator="pybsp", changes=fault.changes).command(program)
+    program = ["-m", "pybsp", "calibrate", "-o", str(path), *arguments]
+    network = None if fault.processors else EmulatedNetwork(2, 1000, 200, emulator="pybsp", changes=fault.changes)
     with fault.beside(token):
-        ended = subprocess.run(
-            command,
-            env={**environment(fault.processors or 2), TOKEN: token},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LONGEST,
-            check=False,
-        )
-    if ended.returncode:
-        raise RuntimeError(f"{' '.join(command)}: exit status {ended.returncode}\n{ended.stderr[-2000:]}")
+        run_program(program, fault.processors or 2, network, LONGEST, **{TOKEN: token})
     return read(path).all_flags()
-
-
-def quiet_down(longest: float) -> None:
-    """Wait until nothing has run for a while."""
-    begun = time.monotonic()
-    while os.getloadavg()[0] > IDLE and time.monotonic() - begun < longest:
-        time.sleep(2)
 
 
 def main() -> int:
@@ -193,7 +163,9 @@ def main() -> int:
             path = folder / f"{name}.json"
             for left in (path, path.with_suffix(".csv")):
                 left.unlink(missing_ok=True)
-            quiet_down(options.wait)
+            begun = time.monotonic()
+            while os.getloadavg()[0] > IDLE and time.monotonic() - begun < options.wait:
+                time.sleep(2)
             load = os.getloadavg()[0]
             raised = calibrated(fault, path)
             looked_for = fault.expected or DISTURBED

@@ -86,14 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     all_sizes = {*range(2, 65), 100, 128, 200, 256, 257, 400, 512, 700, 1000, 1024}
     sizes = sorted(p for p in all_sizes if p <= options.most)
     rows = [measure(parameters, sizes, options.simulated) for parameters in study.each(PARAMETERS)]
-    study.show(
-        table(
-            f"of the paper's 3, of 8, and of the lower bound; {len(sizes)} values of p",
-            "L | o | G | C | of 3 [.2f] | at p | above 3 | "
-            f"of 3, p = {sizes[-1]} [.2f] | of 8 [.2f] | at p | of 1 [.2f]",
-            rows,
-        )
-    )
+    head = f"L | o | G | C | of 3 [.2f] | at p | above 3 | of 3, p = {sizes[-1]} [.2f] | of 8 [.2f] | at p | of 1 [.2f]"
+    study.show(table(f"of the paper's 3, of 8, and of the lower bound; {len(sizes)} values of p", head, rows))
     constant = max(row[8] for row in rows)
     print(f"T_CB <= {constant:.2f} (L+o) max(1, log p / log(1 + ceil(L/G))) for all of these, up to p = {sizes[-1]}")
     return int(constant > LIMIT)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
@@ -27,7 +26,7 @@ from pybsp import compiled
 from pybsp.routing import Relation, decompose, relations
 from pybsp.routing.networks import Hypercube
 
-from .frame import Study, table
+from .frame import Study, timed
 
 HERE = Path(__file__).parent / "in_c"
 BARS = {"packets": (8.0, 2.0), "decompose": (5.0, 2.0)}  # over numpy, of C
@@ -50,19 +49,17 @@ def in_c(program: Path, arguments: Sequence[object], given: bytes) -> list[str]:
     return subprocess.run(command, input=given, stdout=subprocess.PIPE, check=True).stdout.decode().split()
 
 
-def timed(function: Callable[[], Any]) -> tuple[Any, float]:
+def by_kernel(function: Callable[[], Any]) -> tuple[Any, float]:
     """What it gives, and the seconds it took."""
     warm()
-    begin = time.perf_counter()
-    found = function()
-    return found, time.perf_counter() - begin
+    return timed(function)
 
 
 def by_numpy(function: Callable[[], Any]) -> tuple[Any, float]:
     """The same without kernels."""
     with mock.patch.object(compiled, "_built", return_value=None):
         compiled.kernels.cache_clear()
-        found = timed(function)
+        found = by_kernel(function)
     compiled.kernels.cache_clear()
     return found
 
@@ -72,7 +69,7 @@ def packets(folder: Path, n: int, h: int) -> list[float]:
     relation, cube = relations.random_relation(1 << n, h, seed=1), Hypercube(1 << n)
     *printed, seconds = in_c(folder / "packets", [n], pairs(relation))
     taken = [float(seconds)]
-    for how in (timed, by_numpy):
+    for how in (by_kernel, by_numpy):
         traffic, seconds_of = how(lambda: cube.route(relation))
         taken.append(seconds_of)
         found = [traffic.steps, int(traffic.delivered.sum()), traffic.max_queue]
@@ -86,7 +83,7 @@ def decomposed(folder: Path, p: int, h: int) -> list[float]:
     relation = relations.random_relation(p, h, seed=1)
     (seconds,) = in_c(folder / "decompose", [p, h, folder / "colours"], pairs(relation))
     taken, found = [float(seconds)], [np.fromfile(folder / "colours", np.int32).astype(np.int64)]
-    for how in (timed, by_numpy):
+    for how in (by_kernel, by_numpy):
         colours, seconds_of = how(lambda: decompose(relation.sources, relation.destinations, p))
         taken.append(seconds_of)
         found.append(colours)
@@ -123,14 +120,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             c, kernel, numpy = (median(seconds) for seconds in zip(*taken, strict=True))
             p = 1 << size if name == "packets" else size
             rows.append((name, p, h, p * h, c, kernel, numpy, numpy / kernel, kernel / c))
-    study.show(
-        table(
-            f"medians of {options.rounds} rounds, in seconds",
-            "what | p | h | packets | C [.3f] | kernel [.3f] | numpy [.3f] | numpy/kernel [.1f] | kernel/C [.2f]",
-            rows,
-        )
-    )
-    study.end(rows)
+    head = "what | p | h | packets | C [.3f] | kernel [.3f] | numpy [.3f] | numpy/kernel [.1f] | kernel/C [.2f]"
+    study.rows("kernels", f"medians of {options.rounds} rounds, in seconds", head, rows)
+    study.end()
     return int(any(row[7] < BARS[row[0]][0] or row[8] > BARS[row[0]][1] for row in rows))
 
 

@@ -11,7 +11,6 @@ trace. Bar: reading and simulating together 10 times as fast as the program.
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -24,17 +23,10 @@ from pybsp import LogPMachine
 from pybsp.compiled import goal as compiled
 from pybsp.logp import Goal, simulate
 
-from .frame import Study
+from .frame import Study, timed
 from .logp_simulator import all_to_all, hot_spots, random_dests, ring, scattered
 
 BAR = 10.0
-
-
-def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    """What it gives, and the seconds it took."""
-    begin = time.perf_counter()
-    found = function()
-    return found, time.perf_counter() - begin
 
 
 def compared(name: str, program: Callable[..., Any], args: tuple[Any, ...], machine: LogPMachine, rounds: int) -> Any:

@@ -73,15 +73,14 @@ def stream(proc: Processor, permutations: np.ndarray, G: int) -> None:
             proc.compute(k * G - proc.time)
         if dest != proc.pid:
             proc.send(dest, k)
-    for _ in range(
-        np.count_nonzero(permutations == proc.pid) - np.count_nonzero(permutations[:, proc.pid] == proc.pid)
-    ):
+    here = permutations == proc.pid
+    for _ in range(np.count_nonzero(here) - np.count_nonzero(here[:, proc.pid])):
         proc.recv()
 
 
-def sort(proc: Processor, dests: np.ndarray) -> int:
-    """A relation by sorted routing; how many messages came."""
-    return len(route_sorted(Phases(proc), [(int(dest), proc.pid) for dest in dests[proc.pid]]))
+def sort(proc: Processor, dests: np.ndarray) -> None:
+    """A relation by sorted routing."""
+    route_sorted(Phases(proc), [(int(dest), proc.pid) for dest in dests[proc.pid]])
 
 
 def bad_permutation(net: Network) -> np.ndarray:

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import json
 import runpy
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,15 +22,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from pybsp import LogPMachine, logp
 from pybsp.logp import Processor, simulate
 
-from .frame import EmulatedNetwork, Study, on_ranks, spread
-from .frame.ranks import environment
+from .frame import EmulatedNetwork, Study, on_ranks, run_program, spread
 from .logp_examples import EXAMPLES
-from .predictions import BARS
+from .predictions import verdict
 
 HOSTS = 4
 NUMBERS = 100_000  # of the summation: so many that all take part
@@ -47,16 +42,19 @@ class Setting(NamedTuple):
     latency: int
     rate: int
 
-    @classmethod
-    def of(cls, text: str) -> Setting:
-        """The one that an option names."""
-        latency, rate = map(int, text.split(":"))
-        return cls(latency, rate)
-
     @property
     def network(self) -> EmulatedNetwork:
         """Its hosts, with a rank each."""
         return EmulatedNetwork(HOSTS, self.latency, self.rate)
+
+
+def setting_of(text: str) -> Setting:
+    """The one that an option names."""
+    latency, rate = map(int, text.split(":"))
+    return Setting(latency, rate)
+
+
+SETTINGS = (Setting(1000, 100), Setting(2000, 1000), Setting(5000, 100))
 
 
 class Round(NamedTuple):
@@ -130,17 +128,11 @@ def predicted(program: Program, machine: LogPMachine, begins: Sequence[float]) -
     return simulate(program, machine=machine, starts=starts).time * machine.step
 
 
-def calibrate(setting: Setting, path: Path) -> None:
-    """Write the machine file of a cluster."""
-    command = [sys.executable, "-m", "pybsp", "calibrate", "--quick", "--only", "logp", "-o", str(path)]
-    subprocess.run(setting.network.command(command), check=True, timeout=LIMIT, env=environment(HOSTS))
-
-
 def main() -> None:
     """Calibrate, measure, and print what was predicted beside what was measured."""
     study = Study(__doc__)
     study.add_argument("folder", type=Path, metavar="FOLDER", help="of machine files and measured times")
-    study.add_argument("--settings", type=Setting.of, nargs="+", default=["1000:100", "2000:1000", "5000:100"])
+    study.add_argument("--settings", type=setting_of, nargs="+", default=SETTINGS)
     study.add_argument("--rounds", type=int, default=15)
     study.add_argument("--table", action="store_true", help="measure nothing")
     options = study.begin()
@@ -149,12 +141,13 @@ def main() -> None:
     if not options.folder.is_dir():
         study.error(f"FOLDER: expected a folder, got {options.folder}")
     rows, errors = [], []
-    for setting in (one if isinstance(one, Setting) else Setting.of(one) for one in options.settings):
+    for setting in options.settings:
         machine_file = options.folder / f"l{setting.latency}-b{setting.rate}.json"
         kept = machine_file.with_suffix(".times.json")
         if not options.table:
             if not machine_file.exists():
-                calibrate(setting, machine_file)
+                calibration = ["-m", "pybsp", "calibrate", "--quick", "--only", "logp", "-o", str(machine_file)]
+                run_program(calibration, HOSTS, setting.network, LIMIT)
             found = on_ranks(
                 measured, str(machine_file.resolve()), options.rounds, n=HOSTS, network=setting.network, limit=LIMIT
             )
@@ -171,9 +164,7 @@ def main() -> None:
             rows.append((*setting, name, 1e3 * median(predictions), seconds, spread(ratios)))
     head = "latency, us | Mbit/s | program | predicted, ms [.2f] | measured, ms [.2f] | ratio (5th to 95th percentile)"
     study.rows("predictions", f"examples/logp on {HOSTS} emulated hosts, a rank each", head, rows)
-    most, far, part = BARS
-    within = np.mean(np.array(errors) <= far)
-    study.show(f"median error {median(errors):.1%} (bar {most:.0%}); within {far:.0%}: {within:.0%} (bar {part:.0%})")
+    study.show(verdict("programs", errors))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,20 +64,13 @@ def program(proc: Processor, dests: Ints, seed: int, beta: float | None, expecte
     return route_random(Phases(proc), packets, dests.shape[1], expected=expected, beta=beta, seed=seed, start=start)
 
 
-class Events(NamedTuple):
-    """Whether messages are left for Step 3, and whether a stall is possible."""
-
-    left_over: bool
-    possible: bool
-
-
-def drawn(dests: Ints, capacity: int, R: int, seed: int) -> Events:
-    """What happens in a run, by the batches that the processors draw in their first phase."""
+def drawn(dests: Ints, capacity: int, R: int, seed: int) -> tuple[bool, bool]:
+    """Whether messages are left for Step 3, and whether a stall is possible, by what is drawn in the first phase."""
     p, h = dests.shape
     batches = np.stack([batches_of(seed, pid, 1, R, h) for pid in range(p)])
     sent = np.bincount((np.arange(p)[:, None] * R + batches).ravel(), minlength=p * R)
     received = np.bincount((dests * R + batches).ravel(), minlength=p * R)
-    return Events(bool(sent.max() > capacity), bool(received.max() > capacity))
+    return bool(sent.max() > capacity), bool(received.max() > capacity)
 
 
 class Swept(NamedTuple):
@@ -117,18 +111,12 @@ def sweep(case: Case, runs: int, simulated: int) -> Iterator[Swept]:
                 else:
                     assert (sim.stalled, sim.time) == (0, cost(machine, h, beta))
         left_over, possible, either = (sum(of) / runs for of in zip(*((*e, any(e)) for e in events), strict=True))
-        yield Swept(
-            beta,
-            R,
-            left_over,
-            possible,
-            either,
+        bound, rates = (
             failure(machine, h, beta),
             {name: count / (runs if name == "latest" else max(simulated, 1)) for name, count in stalled.items()},
-            cost(machine, h, beta) / (G * h),
-            longest / (G * h),
-            4 * (1 + beta),
         )
+        times = cost(machine, h, beta) / (G * h), longest / (G * h)
+        yield Swept(beta, R, left_over, possible, either, bound, rates, *times, 4 * (1 + beta))
 
 
 class Point(NamedTuple):
@@ -142,56 +130,29 @@ class Point(NamedTuple):
     time: float  # over Gh, at most of all schedules
     until_known: float  # and with the combine-and-broadcast that tells all that it has ended
     stalled: int
-
-    @property
-    def share(self) -> float:
-        """Of alpha + 4, one round more than the theorem's: R is a whole number."""
-        return self.time / (self.alpha + 4)
+    share: float  # of alpha + 4, one round more than the theorem's: R is a whole number
 
 
 def grid(most: int) -> Iterator[Point]:
     """The theorem's beta for c2 = 1; ceil(L/G) < h < p."""
-    for p in PROCESSORS:
-        for L, o, G in PARAMETERS:
-            machine = LogPMachine(p=p, L=L, o=o, G=G)
-            C = machine.capacity
-            degrees = sorted({h for h in (C + 1, 2 * C, p // 2, p - 1) if C < h < p and p * h <= most})
-            for h in degrees:
-                relation, args = balanced(p, h), (1, None)
-                ended = [simulate(program, machine=machine, schedule=s, args=(relation, *args, h)) for s in SCHEDULES]
-                until_known = simulate(program, machine=machine, args=(relation, *args, None))
-                yield Point(
-                    p,
-                    (L, o, G),
-                    h,
-                    C / float(np.log2(p)),
-                    4 * (1 + theorem_beta(machine)),
-                    max(sim.time for sim in ended) / (G * h),
-                    until_known.time / (G * h),
-                    max(sim.stalled for sim in ended),
-                )
+    for p, (L, o, G) in product(PROCESSORS, PARAMETERS):
+        machine = LogPMachine(p=p, L=L, o=o, G=G)
+        C, alpha = machine.capacity, 4 * (1 + theorem_beta(machine))
+        for h in sorted({h for h in (C + 1, 2 * C, p // 2, p - 1) if C < h < p and p * h <= most}):
+            args = (balanced(p, h), 1, None)
+            ended = [simulate(program, machine=machine, schedule=s, args=(*args, h)) for s in SCHEDULES]
+            time = max(sim.time for sim in ended) / (G * h)
+            until_known = simulate(program, machine=machine, args=(*args, None)).time / (G * h)
+            stalled = max(sim.stalled for sim in ended)
+            c1 = C / float(np.log2(p))
+            yield Point(p, (L, o, G), h, c1, alpha, time, until_known, stalled, time / (alpha + 4))
 
 
-class Large(NamedTuple):
-    """Random permutations, or 8 messages of each to one, h being counted: steps from begin to end."""
+def large(cases: Sequence[tuple[int, int, int]], G: int = 4, o: int = 1) -> Iterator[tuple[object, ...]]:
+    """Relations of h >= p, by batches, which count h, and by sorting: random permutations; 8 messages of each to one.
 
-    relation: str
-    p: int
-    L: int
-    h: int
-    beta: str
-    steps: int
-    stalled: int
-    expected: int  # of the batches, without what counting takes
-    sorting: int
-
-    @property
-    def over(self) -> float:
-        return self.sorting / self.steps
-
-
-def large(cases: Sequence[tuple[int, int, int]], G: int = 4, o: int = 1) -> Iterator[Large]:
-    """Relations of h >= p, by batches and by sorting."""
+    What is expected of the batches is without what counting takes.
+    """
     for p, L, h in cases:
         machine = LogPMachine(p=p, L=L, o=o, G=G)
         one = np.zeros((p, 8), np.int64)
@@ -209,7 +170,7 @@ def large(cases: Sequence[tuple[int, int, int]], G: int = 4, o: int = 1) -> Iter
                 used = chosen if beta is None else beta
                 expected = 0 if used is None else expected_time(machine, degree, used)
                 text = f"{beta:g}" if beta else "none: sorts" if used is None else f"none: {used:.2g}"
-                yield Large(name, p, L, degree, text, sim.time, sim.stalled, expected, sorting)
+                yield name, p, L, degree, text, sim.time, sim.stalled, expected, sorting, sorting / sim.time
 
 
 def decompositions(messages: int) -> Iterator[tuple[str, int, int, float]]:
@@ -281,8 +242,6 @@ def draw(pyplot: Any, found: dict[Case, list[Swept]], points: Sequence[Point]) -
     ends = [4, max(point.alpha for point in points)]
     right.plot(ends, ends, "k--", label="alpha")
     right.set(xlabel="alpha = 4(1+beta)", ylabel="time / Gh", xscale="log", yscale="log", title="Longest of all runs")
-    for axis in (left, right):
-        axis.legend(fontsize=8)
     return figure
 
 
@@ -302,14 +261,13 @@ def main() -> None:
         "large",
         "h of at least p, counted; G = 4, o = 1: steps",
         "relation | p | L | h | beta | batches | stalled | expected | sorting | sorting/batches [.2f]",
-        [(*row, row.over) for row in large(((16, 32, 64), (64, 32, 64), (64, 60, 64)))],
+        list(large(((16, 32, 64), (64, 32, 64), (64, 60, 64)))),
     )
     if options.only:
         study.end()
         return
     title = f"decompose, {options.messages:,} messages"
-    times = list(decompositions(options.messages))
-    study.rows("decompose", title, "relation | p | h | seconds [.2f]", times)
+    study.rows("decompose", title, "relation | p | h | seconds [.2f]", list(decompositions(options.messages)))
     found: dict[Case, list[Swept]] = {}
     for case in study.each(SWEPT):
         found[case] = list(sweep(case, options.runs, options.simulated))

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import platform
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from pybsp.errors import DeadlockError, UnreceivedError
 from pybsp.logp import Processor, simulate
 from pybsp.logp.schedule import SCHEDULES
 
-from .frame import Study, table
+from .frame import Study, table, timed
 
 BAR = 60.0  # seconds for a million messages on 1024 processors
 
@@ -158,19 +158,14 @@ def main() -> None:
     ]
     rows = []
     for name, program, args, schedule in study.each(patterns):
-        start = time.perf_counter()
-        done = simulate(program, machine=machine, schedule=schedule, args=args)
-        seconds = time.perf_counter() - start
-        done._check()
-        checked = time.perf_counter() - start - seconds
+        done, seconds = timed(partial(simulate, program, machine=machine, schedule=schedule, args=args))
+        _, checked = timed(done._check)
         rows.append((name, schedule, len(done.trace), done.time, done.stalled / 1e6, seconds, checked))
     title = f"{p} processors, L = {machine.L}, o = {machine.o}, G = {machine.G}; wanted: {BAR:.0f} s; "
     where = f"{platform.processor() or platform.machine()}, Python {platform.python_version()}"
     head = "traffic | schedule | messages | steps | stalled/10^6 [.1f] | seconds [.1f] | check, s [.1f]"
     study.show(table(title + where, head, rows))
-    start = time.perf_counter()
-    seen = random_programs(options.programs)
-    seconds = time.perf_counter() - start
+    seen, seconds = timed(lambda: random_programs(options.programs))
     what = ", ".join(f"{name} {number}" for name, number in sorted(seen.items()))
     study.show(f"{options.programs} random programs: {seconds:.1f} s, every invariant held ({what})")
 

@@ -30,7 +30,7 @@ from pybsp.routing.logp.sorted import degrees, route_sorted, slowdown, superstep
 from pybsp.routing.logp.sorting import choose
 from pybsp.routing.logp.sorting.steps import sequential
 
-from .frame import Study, table
+from .frame import Study, heads, table
 
 Ints = NDArray[np.int64]
 Pairs = tuple[Ints, Ints]  # sources, destinations
@@ -181,19 +181,14 @@ def main() -> None:
         rows.append((p, len(points), within, most.constant, of_paper["G"], most.sort, most.aks, most.cubesort, where))
         readings.append((p, *of_paper.values()))
         share, constant = max(share, within), max(constant, most.constant)
+    head = (
+        "p | supersteps | time / bound [.3f] | constant [.2f] | with log p [.2f] | sort [.1f] | AKS [.0f] | "
+        "Cubesort [.1f] | where: (L, o, G), h, relation, plan"
+    )
     study.show(
-        table(
-            f"Theorem 2: supersteps on LogP, schedule {options.schedule}",
-            "p | supersteps | time / bound [.3f] | constant [.2f] | with log p [.2f] | sort [.1f] | AKS [.0f] | "
-            "Cubesort [.1f] | where: (L, o, G), h, relation, plan",
-            rows,
-        ),
+        table(f"Theorem 2: supersteps on LogP, schedule {options.schedule}", head, rows),
         f"largest time / bound {share:.3f}, largest constant {constant:.2f}",
-        table(
-            "The constant with the paper's S, by how it is read",
-            " | ".join(("p", *(f"{name} [.2f]" for name in most.of_paper))),
-            readings,
-        ),
+        table("The constant with the paper's S, by how it is read", f"p | {heads(most.of_paper, '.2f')}", readings),
     )
     if share > 1 or constant >= LIMIT:
         sys.exit(f"beyond formula (2), or the constant not below {LIMIT:g}")

@@ -91,7 +91,7 @@ def verdict(what: str, errors: Sequence[float], bars: tuple[float, float, float]
     middle, within = median(errors), sum(error <= bars[1] for error in errors) / len(errors)
     held = "held" if middle <= bars[0] and within >= bars[2] else "not held"
     return (
-        f"{len(errors)} {what}: median error {middle:.0%} (bar {bars[0]:.0%}), {within:.0%} within {bars[1]:.0%} "
+        f"{len(errors)} {what}: median error {middle:.1%} (bar {bars[0]:.0%}), {within:.0%} within {bars[1]:.0%} "
         f"(bar {bars[2]:.0%}): {held}"
     )
 

@@ -65,9 +65,9 @@ class Line(NamedTuple):
 class Asked(NamedTuple):
     """What is measured; equal on all processors."""
 
-    by: tuple[str, ...] = ("mail",)
-    sizes: tuple[int, ...] = BYTES
-    degrees: tuple[int, ...] = DEGREES
+    by: Sequence[str] = ("mail",)
+    sizes: Sequence[int] = BYTES
+    degrees: Sequence[int] = DEGREES
     repetitions: int = REPETITIONS
     seed: int = 0
 
@@ -114,11 +114,8 @@ class Experiment:
         seconds = np.array(self._all([took for _, took in found])).max(axis=0)
         table: Floats = np.empty((len(cells), asked.repetitions))
         table[[cell for cell, _ in found], np.repeat(np.arange(asked.repetitions), len(cells))] = seconds
-        shaped = table.reshape(len(asked.by), len(asked.sizes), len(asked.degrees), asked.repetitions)
-        return {
-            by: {str(size): rows.tolist() for size, rows in zip(asked.sizes, of, strict=True)}
-            for by, of in zip(asked.by, shaped, strict=True)
-        }
+        rows = iter(table.reshape(-1, len(asked.degrees), asked.repetitions).tolist())
+        return {by: {str(size): next(rows) for size in asked.sizes} for by in asked.by}
 
     def _superstep(self, by: str, size: int, dests: NDArray[np.int64]) -> RunSuperstep:
         """One that routes this processor's packets."""
@@ -179,11 +176,6 @@ class Experiment:
         return [message.payload for message in self._bsp.inbox]
 
 
-def experiment(bsp: pybsp.BSP, asked: Asked) -> dict[str, dict[str, list[list[float]]]]:
-    """The BSP program: see `Experiment.times`."""
-    return Experiment(bsp, asked).times()
-
-
 # -- the fit -----------------------------------------------------------------------------------------------------------
 
 
@@ -219,7 +211,7 @@ def on_these(routers: Sequence[str], asked: Sequence[Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"p": 0, "routers": {}}
 
     def program(bsp: pybsp.BSP) -> None:
-        times = experiment(bsp, Asked(*asked))
+        times = Experiment(bsp, Asked(*asked)).times()
         found["p"], found["pid"] = bsp.p, bsp.pid
         found["routers"][name] = times
 
@@ -280,7 +272,6 @@ def draw(pyplot: Any, runs: Sequence[dict[str, Any]], asked: Asked) -> Any:
             axis.plot(asked.degrees, 1e3 * times.mean(axis=1), "o", markersize=4, color=colour, label=f"{text} bytes")
     for (p, router, by), axis in at.items():
         axis.set(title=f"p = {p}, {router}, {by}", xlabel="h (packets)", ylabel="average time (ms)")
-        axis.legend()
     return figure
 
 
@@ -300,12 +291,9 @@ def main() -> None:
         study.error("--latency and --rate go together")
     if min(*options.n, *options.bytes, *options.h, options.repetitions) < 1 or len(set(options.h)) < 2:
         study.error("-n, --bytes, --h and --repetitions are whole numbers of at least 1, and a line has two h")
-    asked = Asked(
-        tuple(options.by), tuple(options.bytes), tuple(sorted(set(options.h))), options.repetitions, options.seed
-    )
+    asked = Asked(options.by, options.bytes, sorted(set(options.h)), options.repetitions, options.seed)
     try:
-        for name in options.router:
-            named(name)
+        list(map(named, options.router))
     except BSPError as error:
         study.error(str(error))
     if under_launcher():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp.benchmarks.studies.router_experiment import MEASURED, Asked, experiment, line, model, relation
+from pybsp.benchmarks.studies.router_experiment import MEASURED, Asked, Experiment, line, model, relation
 from pybsp.processes.mpiexec import launcher
 from tests.launching import run
 
@@ -27,7 +27,7 @@ def test_everyone_sends_h_packets_and_receives_h_from_others(p: int) -> None:
 def test_the_line_is_the_machines_on_virtual_processors(by: str) -> None:
     asked = Asked(by=(by,), degrees=(1, 7, 40), repetitions=2)
     machine = pybsp.BSPMachine(p=4, g=2e-6, l=1e-3, r=1e9)
-    times = pybsp.simulate(experiment, asked, machine=machine).results[0]
+    times = pybsp.simulate(lambda bsp: Experiment(bsp, asked).times(), machine=machine).results[0]
     for size in asked.sizes:
         found = line(asked.degrees, np.array(times[by][str(size)]))
         assert found.a.value == pytest.approx(2e-6 * math.ceil(size / 8))

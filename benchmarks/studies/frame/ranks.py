@@ -116,10 +116,9 @@ def run_program(
         subprocess.CalledProcessError: it failed.
     """
     command = [sys.executable, *program]
-    command = [*launcher(n), *command] if network is None else network.command(command)
-    done = subprocess.run(
-        command, env={**environment(n), **variables}, capture_output=True, text=True, timeout=limit, check=False
-    )
+    command = [*launcher(n, tuple(variables)), *command] if network is None else network.command(command)
+    there = {**environment(n), **variables}
+    done = subprocess.run(command, env=there, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit)
     if done.returncode:
         print(done.stdout + done.stderr, file=sys.stderr)
         done.check_returncode()
