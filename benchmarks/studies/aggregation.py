@@ -24,9 +24,10 @@ from pybsp.benchmarks.against_mpi.summary import ratio
 from pybsp.benchmarks.emulation.link import parse_rate, parse_time
 from pybsp.transport.launcher import load, under_launcher
 
-from .frame import EMULATORS, EmulatedNetwork, Study, cells, on_ranks, table
+from .frame import EMULATORS, EmulatedNetwork, Study, bounded, in_turns, on_ranks, table
 
 SETTING = "PYBSP_AGGREGATE"
+WAYS = ("each", "aggregated")
 LASTS = 0.05  # seconds that a round of either lasts about
 
 
@@ -79,22 +80,18 @@ def measured(rounds: int) -> list[dict[str, Any]]:
             count = 1
             while (seconds := batch(ways[0], work, count)) < LASTS / 2:
                 count = max(2 * count, int(count * LASTS / seconds))
-            samples: list[list[float]] = [[], []]
-            for turn in range(rounds):
-                for way in (0, 1) if turn % 2 else (1, 0):
-                    samples[way].append(batch(ways[way], work, count) / count)
-            found.append({"work": name, "each": samples[0], "aggregated": samples[1]})
+            variants = {how: partial(batch, way, work, count) for how, way in zip(WAYS, ways, strict=True)}
+            samples = {how: np.divide(of, count).tolist() for how, of in in_turns(variants, rounds, 0).items()}
+            found.append({"work": name, **samples})
     return found
 
 
-def rows(runs: Sequence[dict[str, Any]]) -> Iterator[str]:
+def rows(runs: Sequence[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     """Of all runs, a row for each work."""
     for run in runs:
         for row in run["rows"]:
-            over = ratio(row["aggregated"], row["each"])
-            each, aggregated = (f"{1e3 * np.median(row[way]):.3g} ms" for way in ("each", "aggregated"))
-            interval = f"{over.median:.3g} ({over.low:.3g} to {over.high:.3g})"
-            yield cells((run["where"], row["work"], each, aggregated, interval))
+            times = (f"{1e3 * np.median(row[how]):.3g} ms" for how in WAYS)
+            yield run["where"], row["work"], *times, bounded(ratio(row["aggregated"], row["each"]))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

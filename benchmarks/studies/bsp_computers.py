@@ -74,24 +74,17 @@ def claims() -> list[Claim]:
 
 
 class Place(NamedTuple):
-    """Where a machine lies in the figures.
-
-    packets: how they travel, "words" or "messages".
-    shown: the E of the curve of figure 4 on which it lies at N, where t_d = t_m; own: with its own t_d; switched: of
-        figure 5.
-    needed: C/t_m for E = 0.8, with its own t_d/t_m.
-    nodes: that match the Cray, with its own t_d.
-    """
+    """Where a machine lies in the figures."""
 
     machine: str
-    packets: str
+    packets: str  # how they travel, "words" or "messages"
     N: int
     computer: Computer
-    shown: float
-    own: float
-    switched: float
-    needed: float
-    nodes: float
+    shown: float  # the E of the curve of figure 4 on which it lies at N, where t_d = t_m
+    own: float  # with its own t_d
+    switched: float  # of figure 5
+    needed: float  # C/t_m for E = 0.8, with its own t_d/t_m
+    nodes: float  # that match the Cray, with its own t_d
 
 
 class SuperstepEfficiency(NamedTuple):

@@ -81,7 +81,8 @@ def coverage(noise: Noise, sets: int, seed: int = 0, compare: bool = True) -> tu
         if compare:
             low, high = drawn_launches(design, table, rng)
             theirs += (low <= truth) & (truth <= high)
-    return tuple(dict(zip(TRUTH, (counts / sets).tolist(), strict=True)) for counts in (ours, theirs))  # type: ignore[return-value]
+    found = (dict(zip(TRUTH, (counts / sets).tolist(), strict=True)) for counts in (ours, theirs))
+    return next(found), next(found)
 
 
 def contains(estimate: Estimate, value: float) -> bool:

@@ -12,7 +12,7 @@ predictions are against the medians measured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from ..calibration.fits.methods import METHODS
 from ..calibration.samples import Point, Sample, read
 from ..calibration.sampling import sampling_level
 from ..calibration.supersteps import Bench
-from .frame import Study, cells, table
+from .frame import Study, table
 from .theory.synthetic import Noise, SyntheticSupersteps, noisy
 
 P = 4
@@ -52,11 +52,15 @@ class Case(NamedTuple):
     truth: dict[str, float]
 
 
+def points() -> list[Point]:
+    """Those from which parameters are fitted, and others."""
+    return [point for point in all_points(P, "default") if point.experiment in ("bsp", "held-out")]
+
+
 def synthetic(name: str, machine: SyntheticSupersteps, noise: Noise) -> Case:
     """Supersteps of a model, with noise; g is that of large messages."""
-    points = [point for point in all_points(P, "default") if point.experiment in ("bsp", "held-out")]
     truth = {"l": machine.l, "o_msg": machine.o_msg, "g": machine.large[1] or machine.g}
-    return Case(name, noisy({point: machine.time(point) for point in points}, noise), truth)
+    return Case(name, noisy({point: machine.time(point) for point in points()}, noise), truth)
 
 
 def virtual() -> Case:
@@ -64,8 +68,7 @@ def virtual() -> Case:
 
     def main(bsp: Any) -> list[Sample]:
         bench = Bench(bsp, sampling_level("quick"))
-        points = [point for point in all_points(bsp.p, "default") if point.experiment in ("bsp", "held-out")]
-        return [sample for point in points for sample in bench.measure(point, 0)]
+        return [sample for point in points() for sample in bench.measure(point, 0)]
 
     samples: list[Sample] = pybsp.simulate(main, p=P, machine=MACHINE).results[0]
     return Case("virtual processors", samples, {"l": MACHINE.l, "o_msg": MACHINE.o_msg, "g": MACHINE.g})
@@ -108,22 +111,18 @@ def errors(samples: Sequence[Sample], predict: Predict) -> tuple[float, float] |
     return of.median, of.p95
 
 
-def rows(case: Case) -> list[tuple[str, ...]]:
+def rows(case: Case) -> Iterator[tuple[str, ...]]:
     """Cells of the table, a row for each method."""
-    found = []
     for name, one in estimated(case.samples).items():
         if one is None:
-            found.append((case.name, name, *["-"] * 5))
+            yield case.name, name, *["-"] * 5
             continue
-        off_truth = [
+        off_truth = (
             percent(getattr(one, part) / case.truth[part] - 1, "+") if part in case.truth else "-"
             for part in ("l", "o_msg", "g")
-        ]
-        held_out = errors(case.samples, one.predict)
-        found.append(
-            (case.name, name, *off_truth, *(["-"] * 2 if held_out is None else [percent(error) for error in held_out]))
         )
-    return found
+        held_out = errors(case.samples, one.predict)
+        yield case.name, name, *off_truth, *(map(percent, held_out) if held_out else ["-"] * 2)
 
 
 def percent(error: float, sign: str = "-") -> str:
@@ -152,13 +151,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = study.begin(arguments)
     truth = {} if options.g is None else {"g": options.g}
     found = [Case(path, read(path).samples, truth) for path in options.raw] or cases()
-    study.show(
-        table(
-            "errors of the parameters, and of predictions of held-out supersteps",
-            "samples | method | l | o_msg | g | median | p95",
-            (cells(row) for case in study.each(found) for row in rows(case)),
-        )
-    )
+    title = "errors of the parameters, and of predictions of held-out supersteps"
+    lines = [row for case in study.each(found) for row in rows(case)]
+    study.show(table(title, "samples | method | l | o_msg | g | median | p95", lines))
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ import argparse
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
@@ -41,8 +41,7 @@ from pybsp.benchmarks.calibration.samples import read as read_samples
 from pybsp.benchmarks.studies.emulator import FRAME, PAYLOAD
 from pybsp.errors import BSPError
 
-from .frame import EMULATORS, EmulatedNetwork, Study, bounded, table
-from .frame.ranks import environment
+from .frame import EMULATORS, EmulatedNetwork, Study, bounded, run_program, table, timed
 
 LATENCIES = (500, 1000, 3000, 5000)  # microseconds
 RATES = (50, 200, 1000)  # Mbit/s
@@ -96,46 +95,34 @@ def one_class(latency: int, rate: int) -> tuple[Setting, Setting]:
 
 def measure(setting: Setting, folder: Path, options: argparse.Namespace) -> str:
     """Calibrate; returns what went wrong, "" if nothing."""
-    partial = folder / f"{setting.name}.partial.json"
-    for left in (partial, partial.with_suffix(".csv")):
+    file = folder / f"{setting.name}.partial.json"
+    for left in (file, file.with_suffix(".csv")):
         left.unlink(missing_ok=True)
     network = EmulatedNetwork(setting.hosts, setting.latency, setting.rate, setting.ranks, options.emulator)
-    program = [sys.executable, "-m", "pybsp", "calibrate", "-o", str(partial), "--seed", str(options.seed)]
+    program = ["-m", "pybsp", "calibrate", "-o", str(file), "--seed", str(options.seed)]
     program += [] if options.level == "default" else [f"--{options.level}"]
     program += [] if options.budget is None else ["--budget", str(options.budget)]
     for launch in range(options.launches):
         resumed = ["--resume"] if launch else []
-        with (folder / f"{setting.name}.log").open("a" if launch else "w") as log:
-            try:
-                ended = subprocess.run(
-                    network.command([*program, *resumed]),
-                    env=environment(setting.hosts * setting.ranks),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    timeout=LIMIT + (options.budget or 0),
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                return f"no end within {LIMIT + (options.budget or 0):g} s"
-        if ended.returncode:
-            return f"exit status {ended.returncode}, see {log.name}"
-    partial.with_suffix(".csv").rename(folder / f"{setting.name}.csv")
-    partial.rename(folder / f"{setting.name}.json")
+        try:
+            run_program([*program, *resumed], network.p, network, LIMIT + (options.budget or 0))
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            return str(error)
+    file.with_suffix(".csv").rename(folder / f"{setting.name}.csv")
+    file.rename(folder / f"{setting.name}.json")
     return ""
 
 
-def measure_all(settings: Sequence[Setting], folder: Path, options: argparse.Namespace) -> int:
-    """What is not there yet; returns how many failed."""
+def measure_all(settings: Sequence[Setting], folder: Path, options: argparse.Namespace) -> bool:
+    """What is not there yet; returns whether all went well."""
     missing = [setting for setting in settings if not (folder / f"{setting.name}.json").exists()]
-    failed = 0
+    well = True
     for number, setting in enumerate(missing, start=1):
-        begun = time.monotonic()
         print(f"{number} of {len(missing)}: {setting}, load {os.getloadavg()[0]:.1f} ...", end=" ", flush=True)
-        wrong = measure(setting, folder, options)
-        failed += bool(wrong)
-        print(f"{time.monotonic() - begun:.0f} s {wrong}", flush=True)
-    return failed
+        wrong, seconds = timed(partial(measure, setting, folder, options))
+        well = well and not wrong
+        print(f"{seconds:.0f} s {wrong}", flush=True)
+    return well
 
 
 def again(settings: Sequence[Setting], folder: Path) -> None:
@@ -280,11 +267,8 @@ def _pairs(calibration: Calibration, alone: Calibration, where: str) -> Iterator
 
 def show(study: Study, settings: Sequence[Setting], folder: Path) -> None:
     """All tables, from the machine files that are there."""
-    found = {}
-    for setting in settings:
-        path = folder / f"{setting.name}.json"
-        if path.exists():
-            found[setting] = read(path)
+    paths = {setting: folder / f"{setting.name}.json" for setting in settings}
+    found = {setting: read(path) for setting, path in paths.items() if path.exists()}
     if not found:
         study.show(f"nothing in {folder}")
         return
@@ -331,12 +315,12 @@ def main() -> int:
     try:
         if options.again:
             again(settings, options.folder)
-        failed = 0 if options.table else measure_all(settings, options.folder, options)
+        well = options.table or measure_all(settings, options.folder, options)
         show(study, settings, options.folder)
     except BSPError as error:
         print(f"calibration_on_cluster: {error}", file=sys.stderr)
         return 2
-    return int(failed > 0)
+    return int(not well)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,8 @@ def choice(bsp: pybsp.BSP, comm: Any, rounds: int) -> dict[str, Any]:
             found[f"{what}, {words} words"] = {
                 "samples": measured(comm, {name: run for name, (run, _) in ways.items()}, rounds),
                 "predicted": predicted,
-                "chosen": chosen(predicted, automatic.seconds),
+                # The first way that costs what the automatic choice costs.
+                "chosen": min(predicted, key=lambda way: abs(predicted[way] - automatic.seconds)),
             }
     return found
 
@@ -102,11 +103,6 @@ def ways_to_prefix(bsp: pybsp.BSP, data: Any) -> dict[str, tuple[Variant, pybsp.
     }
     ways["2D-PREFIX"] = (partial(prefix_2d, bsp, data, np.add), prefix_2d.cost(machine, words))
     return ways
-
-
-def chosen(predicted: Mapping[str, float], seconds: float) -> str:
-    """The first way that costs what the automatic choice costs."""
-    return min(predicted, key=lambda way: abs(predicted[way] - seconds))
 
 
 def machine(bsp: pybsp.BSP, comm: Any, rounds: int) -> dict[str, Any]:
@@ -172,11 +168,9 @@ def choice_table(found: dict[str, Any]) -> Table:
         ratio = medians[way] / medians[best]
         separated = np.percentile(samples[best], 95) < np.percentile(samples[way], 5)
         verdict = "within 10 %" if ratio <= 1.1 else "MISSED" if separated else "within the spread"
-        rows.append(
-            f"{what} | {way} | {spread(samples[way], 1e-3)} | {1e3 * one['predicted'][way]:.4g} | {best} | "
-            f"{spread(samples[best], 1e-3)} | {worst} {1e3 * medians[worst]:.4g} | {ratio:.2f} | {verdict}"
-        )
-    head = "what | chosen | time | predicted | best measured | time | worst | chosen/best | verdict"
+        times = spread(samples[way], 1e-3), 1e3 * one["predicted"][way], best, spread(samples[best], 1e-3)
+        rows.append((what, way, *times, f"{worst} {1e3 * medians[worst]:.4g}", ratio, verdict))
+    head = "what | chosen | time | predicted [.4g] | best measured | time | worst | chosen/best [.2f] | verdict"
     return table("the choice: milliseconds, median (5th to 95th percentile)", head, rows)
 
 

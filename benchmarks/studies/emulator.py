@@ -102,10 +102,8 @@ def compare(study: Study, networks: dict[str, str], options: argparse.Namespace)
             network = EmulatedNetwork(HOSTS, round(1e6 * latency), round(1e-6 * rate), emulator=emulator)
             for what, values in on_ranks(measured, rate, n=HOSTS, network=network, limit=300).items():
                 samples[name].setdefault(what, []).extend(values)
-    by_link = {
-        "half round trip": f"{1e3 * latency:g} and software",
-        "stream": f"{1e-6 * rate * PAYLOAD / FRAME:.4g}",
-    }
+    stream = f"{1e-6 * rate * PAYLOAD / FRAME:.4g}"
+    by_link = {"half round trip": f"{1e3 * latency:g} and software", "stream": stream}
     rows = []
     for what in samples["pybsp"]:
         unit, name = (1.0, "Mbit/s") if what == "stream" else (1e-3, "ms")

@@ -33,18 +33,15 @@ MEASURED = re.compile(r"g = (\S+) s/word, l = (\S+) s(?:, (\d+)% off)?")
 
 
 class First(NamedTuple):
-    """A first run: predicted over measured; by label; seconds more than the next run, which finds the machine file.
+    """A first run."""
 
-    computing: seconds of it in labels of several supersteps.
-    """
-
-    ratio: float
-    labels: dict[str, float]
-    computing: float
+    ratio: float  # predicted over measured
+    labels: dict[str, float]  # the same by label
+    computing: float  # seconds of it in labels of several supersteps
     g: float
     l: float  # noqa: E741
     held_out: str
-    measuring: float
+    measuring: float  # seconds more than the next run, which finds the machine file
     nominal: bool
 
     @property

@@ -123,19 +123,13 @@ Program = Callable[[Processor, int], None]
 
 
 class Point(NamedTuple):
-    """One program on one BSP machine.
-
-    share: the ledger's time over its bound.
-    constant: over the theorem's expression, with the end of the run added to T.
-    alone: without it; 0 where T is not long enough.
-    paper: of programs that stall: over the paper's expression.
-    """
+    """One program on one BSP machine: the ledger's time."""
 
     where: str
-    share: float
-    constant: float
-    alone: float = 0.0
-    paper: float = 0.0
+    share: float  # over its bound
+    constant: float  # over the theorem's expression, with the end of the run added to T
+    alone: float = 0.0  # without it; 0 where T is not long enough
+    paper: float = 0.0  # of programs that stall: over the paper's expression
 
 
 def bsp_machine(p: int, g: float, l: float) -> BSPMachine:  # noqa: E741

@@ -26,7 +26,7 @@ from pybsp.routing.logp.phases import Phases
 from pybsp.routing.logp.sorted import route_sorted
 from pybsp.routing.networks import Network, network
 
-from .frame import Study, table
+from .frame import Study
 from .network_parameters import bad_relation
 
 SORTED = 256  # processors, at most, of which sorted routing is simulated
@@ -132,18 +132,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     most = 64 if options.quick else options.most
     runs = [(case, p) for case in CASES for p in case.p if p <= most]
     found = [(case, measure(case, p, 1)) for case, p in study.each(runs)]
-    study.show(
-        table(
-            "LogP machines on networks; L is the longest delivery, c = L/(gamma + delta), c' = G/gamma",
-            "network | routing | p | gamma [.1f] | delta [.1f] | G | L | c' [.2f] | c [.2f] | random | bad | sorting",
+    study.rows(
+        "machines",
+        "LogP machines on networks; L is the longest delivery, c = L/(gamma + delta), c' = G/gamma",
+        "network | routing | p | gamma [.1f] | delta [.1f] | G | L | c' [.2f] | c [.2f] | random | bad | sorting",
+        [
             (
-                (case.name, "two phases" if case.two_phase else "greedy", one.p, one.gamma, one.delta, one.G, one.L,
-                 one.G / one.gamma, one.L / (one.gamma + one.delta), one.random, one.bad, one.sorting)
-                for case, one in found
-            ),
-        )
-    )  # fmt: skip
-    study.end([{**case._asdict(), **one._asdict()} for case, one in found])
+                *(case.name, "two phases" if case.two_phase else "greedy", *of[:5]),
+                *(of.G / of.gamma, of.L / (of.gamma + of.delta), *of[5:]),
+            )
+            for case, of in found
+        ],
+    )
+    study.end()
 
 
 if __name__ == "__main__":

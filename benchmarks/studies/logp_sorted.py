@@ -65,23 +65,18 @@ RELATIONS: dict[str, Callable[[int, int, np.random.Generator], Pairs]] = {
 
 
 class Point(NamedTuple):
-    """A superstep: times in steps, from the last joining of the synchronisation where not said otherwise.
-
-    allowed: by formula (2), for the routing. superstep: its time, with the work. share: of what formula (2) and
-    Proposition 2 allow. constant: of Theorem 2. of_paper: so, with the paper's S. sort: T_sort over the time of
-    exchanging r messages once; aks, cubesort: the same of the paper's schemes.
-    """
+    """A superstep: times in steps, from the last joining of the synchronisation."""
 
     p: int
     parameters: tuple[int, int, int]
     relation: str
     h: int
     plan: str
-    superstep: int
-    share: float
-    constant: float
-    of_paper: dict[str, float]
-    sort: float
+    superstep: int  # its time, with the work
+    share: float  # of what formula (2) and Proposition 2 allow
+    constant: float  # of Theorem 2
+    of_paper: dict[str, float]  # so, with the paper's S
+    sort: float  # T_sort over the time of exchanging r messages once; and the same of the paper's schemes
     aks: float
     cubesort: float
 

@@ -32,22 +32,15 @@ BAD = 2048  # the largest p for bad relations
 
 
 class Topology(NamedTuple):
-    """A row of the table.
-
-    gamma, delta: the table's entries, as text; power: the exponent of gamma, of p or of log p as `of` says.
-    two_phase: whether some relations are bad for greedy routing.
-    h: of the relations; to see a gamma below 1, larger ones are needed.
-    """
+    """A row of the table."""
 
     name: str
     p: tuple[int, ...]
-    gamma: str
+    gamma: str  # the table's entries, as text
     delta: str
-    of: str
-    power: float
     ports: str = "multi"
-    two_phase: bool = False
-    h: tuple[int, ...] = H
+    two_phase: bool = False  # whether some relations are bad for greedy routing
+    h: tuple[int, ...] = H  # of the relations; to see a gamma below 1, larger ones are needed
 
     @property
     def title(self) -> str:
@@ -59,16 +52,16 @@ POWERS = (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 CYCLES = (24, 64, 160, 384, 896, 2048, 4608, 10240)  # n * 2^n
 SQUARES = (16, 64, 256, 1024, 4096)
 TOPOLOGIES = (
-    Topology("linear-array", (16, 32, 64, 128, 256, 512), "p", "p", "p", 1),
-    Topology("2d-array", SQUARES, "p^1/2", "p^1/2", "p", 1 / 2),
-    Topology("3d-array", (27, 64, 216, 512, 1000, 1728, 4096), "p^1/3", "p^1/3", "p", 1 / 3, two_phase=True),
-    Topology("hypercube", POWERS, "1", "log p", "log p", 0, two_phase=True, h=(*H, 128, 256, 512)),
-    Topology("hypercube", POWERS, "log p", "log p", "log p", 1, "single", two_phase=True),
-    Topology("butterfly", CYCLES, "log p", "log p", "log p", 1, two_phase=True),
-    Topology("cube-connected-cycles", CYCLES, "log p", "log p", "log p", 1, two_phase=True),
-    Topology("shuffle-exchange", POWERS, "log p", "log p", "log p", 1, two_phase=True),
-    Topology("pruned-butterfly", SQUARES, "p^1/2", "log p", "p", 1 / 2),
-    Topology("mesh-of-trees", SQUARES, "p^1/2", "log p", "p", 1 / 2),
+    Topology("linear-array", (16, 32, 64, 128, 256, 512), "p", "p"),
+    Topology("2d-array", SQUARES, "p^1/2", "p^1/2"),
+    Topology("3d-array", (27, 64, 216, 512, 1000, 1728, 4096), "p^1/3", "p^1/3", two_phase=True),
+    Topology("hypercube", POWERS, "1", "log p", two_phase=True, h=(*H, 128, 256, 512)),
+    Topology("hypercube", POWERS, "log p", "log p", "single", two_phase=True),
+    Topology("butterfly", CYCLES, "log p", "log p", two_phase=True),
+    Topology("cube-connected-cycles", CYCLES, "log p", "log p", two_phase=True),
+    Topology("shuffle-exchange", POWERS, "log p", "log p", two_phase=True),
+    Topology("pruned-butterfly", SQUARES, "p^1/2", "log p"),
+    Topology("mesh-of-trees", SQUARES, "p^1/2", "log p"),
 )
 
 
@@ -130,16 +123,13 @@ def fit_growth(x: Sequence[float] | Floats, values: Sequence[float] | Floats) ->
 
 
 class Row(NamedTuple):
-    """What was measured of a topology, with greedy routing or two phases, random or bad relations.
-
-    mean, longest: steps for each p and h, shape (len(p), len(topology.h)).
-    """
+    """What was measured of a topology, with greedy routing or two phases, random or bad relations."""
 
     topology: Topology
     two_phase: bool
     bad: bool
     p: tuple[int, ...]
-    mean: Floats
+    mean: Floats  # steps for each p and h, shape (len(p), len(topology.h))
     longest: Ints
 
     @property

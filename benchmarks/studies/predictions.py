@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from pybsp import Record
 from pybsp.ledger.ledger_file import read
 
 from .frame import Study, run_program
@@ -29,18 +30,14 @@ BARS = (0.10, 0.25, 0.90)  # the median error; an error, and the part of the lab
 
 
 class Figure(NamedTuple):
-    """Of one label of a program: medians over runs of predicted over measured, and of seconds.
-
-    repeated: the same ratio where every other run is what predicts, by its measured seconds, and the rest is what is
-        measured; None of a single run.
-    """
+    """Of one label of a program: medians over runs."""
 
     program: str
     label: str
     supersteps: int
-    ratio: float
-    measured: float
-    repeated: float | None
+    ratio: float  # predicted over measured
+    measured: float  # seconds
+    repeated: float | None  # the ratio where every other run predicts the rest; None of a single run
 
     @property
     def error(self) -> float:
@@ -64,17 +61,13 @@ def figures(ledgers: dict[str, list[Path]]) -> list[Figure]:
     """Those of all labels, from each program's ledgers."""
     found = []
     for program, paths in ledgers.items():
-        by_label: dict[str, list[tuple[int, float, float]]] = {}
-        for path in paths:
-            for run in read(path)["runs"]:
-                for total in run["supersteps"].totals():
-                    by_label.setdefault(total.label, []).append(
-                        (total.supersteps, total.exchange_predicted / total.exchange, total.exchange)
-                    )
+        by_label: dict[str, list[Record]] = {}
+        for total in (total for path in paths for run in read(path)["runs"] for total in run["supersteps"].totals()):
+            by_label.setdefault(total.label, []).append(total)
         for label, of in by_label.items():
-            seconds = [measured for *_, measured in of]
-            ratio = median(ratio for _, ratio, _ in of)
-            found.append(Figure(program, label, of[0][0], ratio, median(seconds), repeated(seconds)))
+            seconds = [total.exchange for total in of]
+            ratio = median(total.exchange_predicted / total.exchange for total in of)
+            found.append(Figure(program, label, of[0].supersteps, ratio, median(seconds), repeated(seconds)))
     return found
 
 
@@ -103,10 +96,8 @@ def show(study: Study, found: Sequence[Figure], setting: str, bars: tuple[float,
         f"{setting}: exchange by label",
         "program | label | supersteps | ms of exchange [.3f] | predicted/measured [.2f] | by its own other runs [.2f]",
         found,
-        lambda one: (
-            named(one.program), one.label or "-", one.supersteps, one.measured * 1e3, one.ratio, one.repeated
-        ),
-    )  # fmt: skip
+        lambda of: (named(of.program), of.label or "-", of.supersteps, 1e3 * of.measured, of.ratio, of.repeated),
+    )
     study.show(verdict("labels", [one.error for one in found], bars))
     own = [abs(one.repeated - 1) for one in found if one.repeated is not None]
     if own:

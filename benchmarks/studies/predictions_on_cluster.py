@@ -75,7 +75,7 @@ def predicted(program: Sequence[str], p: int, machine: str) -> tuple[float, floa
 
 def measure(network: EmulatedNetwork, programs: Sequence[str], rounds: int) -> tuple[list[Figure], list[Whole]]:
     """The figures of labels, and of whole programs."""
-    p = network.hosts * network.ranks
+    p = network.p
     ledgers: dict[str, list[Path]] = {}
     of_whole: dict[str, list[tuple[float, float, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -118,13 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"{setting}: whole programs, predicted here",
             "program | computing [.0%] | ms predicted [.2f] | ms measured [.2f] | predicted/measured [.2f]",
             programs_found,
-            lambda one: (
-                named(one.program),
-                one.computing,
-                one.predicted * 1e3,
-                one.measured * 1e3,
-                one.predicted / one.measured,
-            ),
+            lambda of: (named(of[0]), of.computing, 1e3 * of.predicted, 1e3 * of.measured, of.predicted / of.measured),
         )
         study.show(verdict("programs", [one.error for one in programs_found], WHOLE))
     study.end()

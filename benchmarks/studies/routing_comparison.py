@@ -116,28 +116,21 @@ def program(bsp: pybsp.BSP, relation: Relation, repetitions: int = 1) -> tuple[A
 
 
 class Row(NamedTuple):
-    """A relation on a router; figures of packets are None where the router has none of them.
-
-    h: most packets from or to a processor.
-    time: virtual seconds; over: over that of `direct`.
-    supersteps, moved, most: see above.
-    stages: of the multibutterfly's protocol.
-    steps, stalled, in_transit: of LogP; `stalled` is of all processors, `in_transit` to one destination, at most.
-    """
+    """A relation on a router; figures of packets are None where the router has none of them."""
 
     p: int
     relation: str
-    h: int
+    h: int  # most packets from or to a processor
     router: str
-    time: float
-    over: float
-    supersteps: int | None = None
+    time: float  # virtual seconds
+    over: float  # over that of `direct`
+    supersteps: int | None = None  # this and the next two: see above
     moved: float | None = None
     most: float | None = None
-    stages: int | None = None
-    steps: int | None = None
-    stalled: int | None = None
-    in_transit: int | None = None
+    stages: int | None = None  # of the multibutterfly's protocol
+    steps: int | None = None  # of LogP
+    stalled: int | None = None  # of all processors
+    in_transit: int | None = None  # to one destination, at most
 
 
 def figures(name: str, each: Sequence[Any], relation: Relation) -> dict[str, Any]:
@@ -208,9 +201,8 @@ def on_networks(p: int, name: str, relation: Relation) -> list[Routed]:
     found = []
     for network, (make, two_phase) in NETWORKS.items():
         with suppress(RoutingError):
-            traffic = make(p).route(relation, two_phase=two_phase)
-            most = (traffic.max_queue, traffic.max_link_load)
-            found.append(Routed(p, name, relation.moving().h, network, traffic.steps, *most))
+            of = make(p).route(relation, two_phase=two_phase)
+            found.append(Routed(p, name, relation.moving().h, network, of.steps, of.max_queue, of.max_link_load))
     return found
 
 
@@ -233,12 +225,6 @@ def on_these(hosts: int, latency: int, rate: int, h: int, repetitions: int) -> l
             seconds = pybsp.run(main, machine=machine, router=routing)
             found.append({"relation": name, "h": relation.h, "router": router, "seconds": seconds})
     return found
-
-
-def virtual_times(machine: BSPMachine, h: int) -> dict[tuple[str, str], float]:
-    """By relation and router."""
-    rows = (row for name, relation in studied(machine.p, h).items() for row in on_routers(machine, name, relation))
-    return {(row.relation, row.router): row.time for row in rows}
 
 
 def machine_of(hosts: int, latency: int, rate: int) -> BSPMachine:
@@ -277,24 +263,22 @@ def router_tables(rows: Sequence[Row], machine: BSPMachine) -> Iterator[Table]:
 
 
 def networks_table(rows: Sequence[Routed]) -> Table:
-    """One table."""
-
-    def cell(row: Routed | None) -> str:
-        return f"{row.steps} / {row.max_queue} / {row.max_link_load}" if row else ""
-
-    lines = ((*case, *(cell(of.get(network)) for network in NETWORKS)) for case, of in _keyed(rows, "network"))
+    """One table; empty cells where a network does not fit."""
+    lines = [
+        (*case, *(" / ".join(map(str, of[name][4:])) if name in of else "" for name in NETWORKS))
+        for case, of in _keyed(rows, "network")
+    ]
     return table("steps / longest queue / busiest link", cells(("p | relation | h", *NETWORKS)), lines)
 
 
 def cluster_table(rows: Sequence[dict[str, Any]], virtual: dict[tuple[str, str], float]) -> Table:
     """Medians of what was measured, and virtual times."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[object]] = {}
     for row in rows:
-        times = 1e3 * np.median(row["seconds"]), 1e3 * virtual[row["relation"], row["router"]]
-        head = [row["relation"], str(row["h"])]
-        found.setdefault(row["relation"], head).append(f"{times[0]:.1f} ({times[1]:.1f})")
+        measured, predicted = 1e3 * np.median(row["seconds"]), 1e3 * virtual[row["relation"], row["router"]]
+        found.setdefault(row["relation"], [row["relation"], row["h"]]).append(f"{measured:.1f} ({predicted:.1f})")
     names = dict.fromkeys(row["router"] for row in rows)
-    return table("milliseconds, median (virtual)", cells(("relation", "h", *names)), found.values())
+    return table("milliseconds, median (virtual)", cells(("relation", "h", *names)), list(found.values()))
 
 
 def draw(pyplot: Any, rows: Sequence[Row], routed: Sequence[Routed]) -> Any:
@@ -358,20 +342,21 @@ def main() -> None:
         n, latency, rate, h = options.n, options.latency, options.rate, max(options.h)
         load = os.getloadavg()[0]
         timed = on_ranks(on_these, n, latency, rate, h, options.repetitions, n=n, network=study.network(n))
-        virtual = virtual_times(machine_of(n, latency, rate), h)
+        pairs = studied(n, h).items()
+        counted = (row for pair in pairs for row in on_routers(machine_of(n, latency, rate), *pair))
+        virtual = {(row.relation, row.router): row.time for row in counted}
         study.show(
             f"{n} emulated hosts, {latency} us, {rate} Mbit/s; {options.repetitions} repetitions; load {load:.1f}",
             cluster_table(timed, virtual),
         )
         study.end({"cluster": [{**row, "virtual": virtual[row["relation"], row["router"]]} for row in timed]})
         return
-    rows, routed = [], []
+    rows: list[Row] = []
     for p, h in study.each(itertools.product(options.p, options.h)):
-        for name, relation in studied(p, h).items():
-            rows += on_routers(BSPMachine(p=p, g=options.g, l=options.l, r=1e9), name, relation)
-    for p, h in study.each(itertools.product(options.sizes, options.h)):
-        for name, relation in studied(p, h).items():
-            routed += on_networks(p, name, relation)
+        machine = BSPMachine(p=p, g=options.g, l=options.l, r=1e9)
+        rows += (row for pair in studied(p, h).items() for row in on_routers(machine, *pair))
+    sizes = study.each(itertools.product(options.sizes, options.h))
+    routed = [row for p, h in sizes for pair in studied(p, h).items() for row in on_networks(p, *pair)]
     machine = BSPMachine(p=options.p[0], g=options.g, l=options.l, r=1e9)
     logp = LogPMachine.from_bsp(machine, -(-PACKET // 8))
     study.show(

@@ -15,8 +15,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +25,7 @@ from numpy.typing import NDArray
 
 import pybsp
 
-from .frame import Study, table
-from .frame.tables import spread
+from .frame import Study, spread, table, timed
 
 PARTS = ("first", "warm", "array", "tests")
 MS = 1e-3
@@ -67,12 +67,6 @@ def head(bsp: pybsp.BSP, x: NDArray[np.float64]) -> float:
     return float(x[0])
 
 
-def timed(call: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began
-
-
 def first(p: int, rounds: int) -> dict[str, list[float]]:
     """Seconds to the first result of new ranks, and until they have ended."""
     found: list[list[float]] = []
@@ -84,14 +78,14 @@ def first(p: int, rounds: int) -> dict[str, list[float]]:
 
 def warm(ranks: pybsp.Ranks, rounds: int) -> dict[str, list[float]]:
     ranks.run(ring)
-    return {"warm call": [timed(lambda: ranks.run(ring)) for _ in range(rounds)]}
+    return {"warm call": [timed(lambda: ranks.run(ring))[1] for _ in range(rounds)]}
 
 
 def array(ranks: pybsp.Ranks, rounds: int) -> dict[str, list[float]]:
     x = np.random.default_rng(1).random(12_500_000)
     ranks.run(ring)
-    found: dict[str, list[float]] = {"first call with 100 MB": [timed(lambda: ranks.run(head, x))]}
-    pairs = [(timed(x.copy), timed(lambda: ranks.run(head, x))) for _ in range(rounds)]
+    found: dict[str, list[float]] = {"first call with 100 MB": [timed(lambda: ranks.run(head, x))[1]]}
+    pairs = [(timed(x.copy)[1], timed(lambda: ranks.run(head, x))[1]) for _ in range(rounds)]
     found["copy of 100 MB"], found["call with 100 MB"] = map(list, zip(*pairs, strict=True))
     return found
 
@@ -102,11 +96,8 @@ def tests(p: int, count: int, rounds: int) -> dict[str, list[float]]:
         path = Path(folder) / "test_small.py"
         path.write_text(TESTS.format(p=p, count=count))
         plain = [sys.executable, "-m", "pytest", "-q", "-p", "pybsp.pytest_plugin", "-p", "no:cacheprovider", str(path)]
-        for _ in range(rounds):
-            for kind, command in zip(found, (plain, [*plain, "--bsp-ranks"]), strict=True):
-                found[kind].append(
-                    timed(lambda command=command: subprocess.run(command, capture_output=True, check=True))  # type: ignore[misc]
-                )
+        for _, (kind, command) in product(range(rounds), zip(found, (plain, [*plain, "--bsp-ranks"]), strict=True)):
+            found[kind].append(timed(partial(subprocess.run, command, capture_output=True, check=True))[1])
     return found
 
 

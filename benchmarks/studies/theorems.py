@@ -59,14 +59,11 @@ def bsp_machine(p: int, ratio: float, speed: float = 1.0) -> BSPMachine:
 
 
 class Case(NamedTuple):
-    """What a primitive is given besides a machine.
-
-    items: what the bound multiplies by g: k, or (N + M)/P.
-    """
+    """What a primitive is given besides a machine."""
 
     label: str
     argument: Any = None
-    items: float = 0.0
+    items: float = 0.0  # what the bound multiplies by g: k, or (N + M)/P
 
 
 NOTHING = Case("")  # to vary
@@ -309,16 +306,12 @@ ARCHITECTURES: dict[str, tuple[Callable[[int], float], Callable[[int], float]]] 
 
 
 class Problem(NamedTuple):
-    """A row of the table of results.
-
-    times: the running times by architecture, as the paper prints them.
-    items: what g is multiplied by in them (k, or (N + M)/P), for P processors.
-    """
+    """A row of the table of results."""
 
     name: str
     theorem: Theorem
-    case: Callable[[int], Case]
-    times: tuple[str, str, str]
+    case: Callable[[int], Case]  # for P processors
+    times: tuple[str, str, str]  # the running times by architecture, as the paper prints them
 
 
 _ONE = ("log^2 P / log log P", "log^2 P", "sqrt(P) log P")
@@ -351,19 +344,15 @@ PROBLEMS = (
 
 
 class Counted(NamedTuple):
-    """A running time of figure 5 against its count, for several P.
-
-    steps: counted; ratios: to the paper's expression without its O; growth: of these, from
-    the smallest P to the largest; last_doubling: of P: about 1 or less where the ratio comes to a constant.
-    """
+    """A running time of figure 5 against its count, for several P."""
 
     problem: str
     architecture: str
     time: str
     steps: list[float]
-    ratios: list[float]
-    growth: float
-    last_doubling: float
+    ratios: list[float]  # to the paper's expression, without its O
+    growth: float  # of these, from the smallest P to the largest
+    last_doubling: float  # of P: about 1 or less where the ratio comes to a constant
 
 
 def sizes(most: int) -> list[int]:

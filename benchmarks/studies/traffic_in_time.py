@@ -21,7 +21,7 @@ import numpy as np
 from pybsp.routing import networks
 from pybsp.routing.networks import Array, Dragonfly, Hypercube, Injections, KaryFatTree, Network, Torus, flow
 
-from .frame import Study, table
+from .frame import Study
 
 
 def waiting(rho: float, period: int, steps: int) -> float:
@@ -71,24 +71,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bound = networks.saturation_bound(torus)
     loads = [part * bound for part in (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.05, 1.2)]
     points = networks.latency_against_load(torus, loads, steps=steps)
-    study.show(
-        table(
-            "mean steps that packets wait for a link",
-            "rho [.1f] | period | M/D/1 [.3f] | simulated [.3f] | ratio [.3f]",
-            [(*row, row[3] / row[2]) for row in links],
-        ),
-        table(
-            "saturation, packets for each processor and step",
-            "network | traffic | routing | buffers | closed form, or counted [.3f] | simulated [.3f] | ratio [.3f]",
-            found,
-        ),
-        table(
-            f"{torus.name}, uniform traffic, dimension order",
-            "load [.2f] | latency [.2f] | throughput [.3f] | busiest link [.2f]",
-            points,
-        ),
+    study.rows(
+        "waiting",
+        "mean steps that packets wait for a link",
+        "rho [.1f] | period | M/D/1 [.3f] | simulated [.3f] | ratio [.3f]",
+        [(*row, row[3] / row[2]) for row in links],
     )
-    study.end({"waiting": links, "saturation": found, "load": points})
+    study.rows(
+        "saturation",
+        "saturation, packets for each processor and step",
+        "network | traffic | routing | buffers | closed form, or counted [.3f] | simulated [.3f] | ratio [.3f]",
+        found,
+    )
+    head = "load [.2f] | latency [.2f] | throughput [.3f] | busiest link [.2f]"
+    study.rows("load", f"{torus.name}, uniform traffic, dimension order", head, points)
+    study.end()
     return int(any(name.startswith("torus") and buffers == "endless" and abs(ratio - 1) > 0.05
                    for name, _, _, buffers, _, _, ratio in found))  # fmt: skip
 

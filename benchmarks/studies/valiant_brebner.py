@@ -79,15 +79,12 @@ PHASES = {"phase 2": False, "both phases": True}
 
 
 class Point(NamedTuple):
-    """Means over some runs.
-
-    steps: until all packets are there. busiest, mean: packets through a node of the cube, at most, and on average.
-    """
+    """Means over some runs; packets are those through a node of the cube."""
 
     n: int
     h: int
     runs: int
-    steps: float
+    steps: float  # until all packets are there
     busiest: float
     mean: float
 
@@ -130,16 +127,13 @@ def fit(columns: Sequence[Floats], values: Floats, paper: tuple[float, float]) -
 
 
 class Fits(NamedTuple):
-    """The fits to the points with n and h in ranges; residuals of d are of d/h.
-
-    r = a h + b n, shifted = a h + b n + c, busiest and mean = (c + e n) h.
-    """
+    """The fits to the points with n and h in ranges; residuals of d are of d/h."""
 
     ns: tuple[int, int]
     hs: tuple[int, int]
-    r: Fit
-    shifted: Fit
-    busiest: Fit
+    r: Fit  # a h + b n
+    shifted: Fit  # a h + b n + c
+    busiest: Fit  # (c + e n) h
     mean: Fit
 
 
@@ -161,22 +155,18 @@ def columns(points: Sequence[Point]) -> Iterator[Floats]:
 
 
 class Seconds(NamedTuple):
-    """T(n, m, h) = a h + b in us: the paper's model and measurements, and simulated.
-
-    busiest: r m/B + d t_d + barrier, d that of the busiest node; mean: with the mean of d. barrier: 2 n steps of a
-    packet of one unit, each with t_d; it is in both b, and in the paper's measurements, but not in its model. rates:
-    m h/T of an external link for h = 100, in bytes/s: the paper's, ours with the busiest, with the mean; internal links
-    have half of it.
-    """
+    """T(n, m, h) = a h + b in us; the barrier's time is in all b but those of the paper's model."""
 
     n: int
     m: int
-    model: tuple[float, float]
+    model: tuple[float, float]  # the paper's, and what it measured
     measured: tuple[float, float]
-    busiest: tuple[float, float]
+    busiest: tuple[float, float]  # simulated: r m/B + d t_d + barrier, d that of the busiest node; and the mean of d
     mean: tuple[float, float]
-    barrier: float
-    rates: tuple[float, float, float]
+    barrier: float  # 2 n steps of a packet of one unit, each with t_d
+    rates: tuple[
+        float, float, float
+    ]  # m h/T of an external link, h = 100, bytes/s: the paper's, with busiest, with mean
 
 
 def seconds(points: Sequence[Point]) -> list[Seconds]:

@@ -36,6 +36,11 @@ class EmulatedNetwork(NamedTuple):
     emulator: str = "script"
     changes: tuple[str, ...] = ()
 
+    @property
+    def p(self) -> int:
+        """All ranks."""
+        return self.hosts * self.ranks
+
     def command(self, program: Sequence[str]) -> list[str]:
         """What runs a program on it."""
         if self.emulator == "script":

@@ -115,24 +115,17 @@ class WormProtocol(Protocol):
 
 
 class Count(NamedTuple):
-    """What a relation takes.
+    """What a relation takes."""
 
-    stages: until the last bit has arrived; heads: until the first bit of each message has.
-    used, provisioned: steps of the bit model, of edges.
-    words_used, words_provisioned: steps of the word model.
-    congestion, through: messages through an edge, and through a node, at most.
-    storage: bits at a node: its buffers, counters, flags and selected neighbours.
-    """
-
-    stages: int
-    heads: int
-    used: int
+    stages: int  # until the last bit has arrived
+    heads: int  # until the first bit of each message has
+    used: int  # steps of the bit model
     provisioned: int
-    words_used: int
+    words_used: int  # steps of the word model
     words_provisioned: int
-    congestion: int
-    through: int
-    storage: int
+    congestion: int  # messages through an edge, at most
+    through: int  # and through a node
+    storage: int  # bits at a node: its buffers, counters, flags and selected neighbours
 
 
 def count(
@@ -178,18 +171,13 @@ def count(
 
 
 class Streamed(NamedTuple):
-    """What long messages take in the word model that select their paths first.
+    """What long messages take in the word model that select their paths first."""
 
-    select, select_provisioned: steps until all have; as in `Count`.
-    stream, stream_provisioned: steps then.
-    local: words that a node handles, and buffers that it looks through once a repetition, at most.
-    """
-
-    select: int
+    select: int  # steps until all have; provisioned as in `Count`
     select_provisioned: int
-    stream: int
+    stream: int  # steps then
     stream_provisioned: int
-    local: int
+    local: int  # words that a node handles, and buffers that it looks through once a repetition, at most
 
 
 def stream(network: Multibutterfly, rows: Ints, ends: Ints, h: int, size: int, parameters: Parameters) -> Streamed:

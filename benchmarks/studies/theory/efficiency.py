@@ -23,20 +23,11 @@ PACKETS = 0.32 * (0.75 * 2 + 0.25 * 1)  # per instruction: 0.56
 
 @dataclass(frozen=True)
 class Computer:
-    """Nodes of a BSP computer.
+    """Nodes of a BSP computer; seconds. UsageError: C or t_m not above 0, t_d below 0."""
 
-    Args:
-        C: seconds of an instruction, on average.
-        t_m: seconds of a packet on a link: m/B for packets of m bytes and a bandwidth of B bytes/s.
-        t_d: seconds that a node takes to route a packet; 0: a crossbar switch, for which nothing waits.
-
-    Raises:
-        UsageError: C or t_m not above 0, t_d below 0.
-    """
-
-    C: float
-    t_m: float
-    t_d: float = 0.0
+    C: float  # of an instruction, on average
+    t_m: float  # of a packet on a link: m/B for packets of m bytes and a bandwidth of B bytes/s
+    t_d: float = 0.0  # that a node takes to route a packet; 0: a crossbar switch, for which nothing waits
 
     def __post_init__(self) -> None:
         if not (0 < self.C < math.inf and 0 < self.t_m < math.inf and 0 <= self.t_d < math.inf):

@@ -43,17 +43,11 @@ def repetitions(delta: float, d: int, R: int) -> int:
 
 
 class Measured(NamedTuple):
-    """Of a splitter and sets X of up to alpha |U| inputs; over all of them, or upper bounds from those looked at.
+    """Of a splitter and sets X of up to alpha |U| inputs: the least of them, or upper bounds from those looked at."""
 
-    beta: outputs of one side adjacent to X, over |X|, at least.
-    delta: inputs in X with R edges or more to outputs of one side that have no other neighbour in X, over |X|, at
-        least.
-    exact: whether all sets have been looked at.
-    """
-
-    beta: float
-    delta: float
-    exact: bool
+    beta: float  # outputs of one side adjacent to X, over |X|
+    delta: float  # inputs in X with R edges or more to outputs that have no other neighbour in X, over |X|
+    exact: bool  # whether all sets have been looked at
 
 
 def measure(splitter: Narrow, alpha: float, R: int, samples: int = 200, seed: int = 0) -> Measured:

@@ -33,29 +33,17 @@ from .bits import Count, count
 
 
 class Level(NamedTuple):
-    """What one level takes.
+    """What one level takes."""
 
-    rows: of a block.
-    groups: in a block.
-    messages_of_row: that one row has at its beginning, at most.
-    pack: messages in a parcel, at most.
-    h: of the relation of the parcels.
-    size: bits of data in a parcel: its messages with their addresses.
-    prefix: steps of the bit model to number the parcels: a prefix sum for each group on a tree over a block's rows,
-        pipelined, up and down.
-    took: by the relation of the parcels.
-    at: the row in which each message is at its end, shape (m,).
-    """
-
-    rows: int
-    groups: int
-    messages_of_row: int
-    pack: int
-    h: int
-    size: int
-    prefix: int
-    took: Count
-    at: Ints
+    rows: int  # of a block
+    groups: int  # in a block
+    messages_of_row: int  # that one row has at its beginning, at most
+    pack: int  # messages in a parcel, at most
+    h: int  # of the relation of the parcels
+    size: int  # bits of data in a parcel: its messages with their addresses
+    prefix: int  # bit steps to number the parcels: a prefix sum for each group over a block's rows, up and down a tree
+    took: Count  # by the relation of the parcels
+    at: Ints  # the row in which each message is at its end, shape (m,)
 
 
 def route(

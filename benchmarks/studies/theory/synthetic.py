@@ -26,27 +26,18 @@ SLEEP = 50.0  # of a receiver, in round trips
 
 @dataclass(frozen=True)
 class LogGP:
-    """A machine; seconds.
+    """A machine; seconds."""
 
-    Args:
-        L: from the end of a message's submission to the arrival of its first word.
-        o_s, o_r: that a processor is busy with a message to send, and one to receive.
-        g: between two messages of one word through one port, at least.
-        G_word: for each further word of a message, in the port.
-        o_word: for each further word of a message, in both overheads.
-        eager_limit: bytes; the sender of a larger message asks, and waits until the receiver has said yes, which costs
-            either a flight and nothing else.
-        capacity: messages in transit to one processor; who sends one more waits.
-    """
-
-    L: float
-    o_s: float
+    L: float  # from the end of a message's submission to the arrival of its first word
+    o_s: float  # that a processor is busy with a message to send, and with one to receive
     o_r: float
-    g: float
-    G_word: float
-    o_word: float = 0.0
-    eager_limit: float = math.inf
-    capacity: float = math.inf
+    g: float  # between two messages of one word through one port, at least
+    G_word: float  # for each further word of a message, in the port
+    o_word: float = 0.0  # for each further word of a message, in both overheads
+    eager_limit: float = (
+        math.inf
+    )  # bytes; who sends more asks, and waits for the answer, either of which takes a flight
+    capacity: float = math.inf  # messages in transit to one processor; who sends one more waits
 
     def sending(self, size: int) -> float:
         """o_s of a message."""
@@ -139,23 +130,16 @@ def logp_points(
 
 @dataclass(frozen=True)
 class Noise:
-    """Factors with median 1.
+    """Factors with median 1: standard deviations of logarithms, and how many samples there are."""
 
-    Args:
-        sigma: standard deviation of a sample's logarithm. batch, launch: of what all samples of a batch, all points of
-            a launch share.
-        spikes: share of the samples that take `spike` times as long.
-        launches, batches, samples: how many; samples are of one batch.
-    """
-
-    sigma: float = 0.0
+    sigma: float = 0.0  # of a sample; of what all samples of a batch share; of what all points of a launch share
     batch: float = 0.0
     launch: float = 0.0
-    spikes: float = 0.0
+    spikes: float = 0.0  # share of the samples that take `spike` times as long
     spike: float = 5.0
     launches: int = 1
     batches: int = 1
-    samples: int = 1
+    samples: int = 1  # of one batch
 
     def factors(self, points: int, rng: np.random.Generator) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
         """Of samples: (points, launches, batches, samples)."""
@@ -189,18 +173,13 @@ def _chosen(point: Point) -> float:
 
 @dataclass(frozen=True)
 class SyntheticSupersteps:
-    """T = l + o_msg*m + g*h, with larger o_msg and smaller g from `packed` bytes on if there are `large` ones.
-
-    Args:
-        l, o_msg, g: seconds; a word is 8 bytes.
-        packed, large: bytes of a message from which on o_msg and g are those of `large`.
-    """
+    """T = l + o_msg*m + g*h seconds; o_msg and g of messages of `packed` bytes or more are those in `large`."""
 
     l: float  # noqa: E741 - the model's own name
     o_msg: float
     g: float
     packed: float = math.inf
-    large: tuple[float, float] = (0.0, 0.0)
+    large: tuple[float, float] = (0.0, 0.0)  # o_msg and g
 
     def time(self, point: Point) -> float:
         """Seconds of a superstep."""
