@@ -80,11 +80,7 @@ def samples(rng: np.random.Generator, p: int, number: int) -> Iterator[Relation]
 
 
 def theorem_3(family: str, relations: Iterable[Relation]) -> tuple[object, ...]:
-    """Route them: steps over the bound, and over the sharper one; how often they are equal.
-
-    Raises:
-        AssertionError: a bound does not hold.
-    """
+    """Route them: steps over the bound, and over the sharper one, both of which must hold; how often they are equal."""
     rows = []
     for relation in relations:
         if not relation.locality:
@@ -133,8 +129,7 @@ def theorem_3_families(quick: bool) -> list[tuple[object, ...]]:
 
 
 def distances(name: str, p: int) -> tuple[object, ...]:
-    """How far apart on the mesh numbers are that differ by d, over all pairs: the largest distance/sqrt(d), and where;
-    the first d for which it is above 3."""
+    """Of pairs of numbers that differ by d the largest distance/sqrt(d), and where; the first d with more than 3."""
     at = INDEXINGS[name].coordinates(p)
     far = np.array([0] + [int(np.abs(at[d:] - at[:-d]).sum(axis=1).max()) for d in range(1, p)])
     steps = np.maximum(np.arange(p), 1)

@@ -89,11 +89,7 @@ class Swept(NamedTuple):
 
 
 def sweep(case: Case, runs: int, simulated: int) -> Iterator[Swept]:
-    """All beta for (p, h, L, o, G).
-
-    Raises:
-        AssertionError: an execution that the counts do not admit.
-    """
+    """All beta for (p, h, L, o, G); the counts must admit all executions."""
     p, h, L, o, G = case
     machine, relation = LogPMachine(p=p, L=L, o=o, G=G), balanced(p, h)
     for beta in BETAS:

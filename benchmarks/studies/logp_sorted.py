@@ -92,11 +92,7 @@ def superstep(proc: Processor, packets: list[list[tuple[int, int]]], work: list[
 def measure(
     machine: LogPMachine, relation: Pairs, name: str, work: list[int], schedule: str = "latest", seed: int = 0
 ) -> Point:
-    """Simulate a superstep.
-
-    Raises:
-        AssertionError: a processor stalled, a destination had more than the capacity in transit, or a message was lost.
-    """
+    """Simulate a superstep, in which nobody may stall, and no message be lost or beyond the capacity."""
     p = machine.p
     packets: list[list[tuple[int, int]]] = [[] for _ in range(p)]
     for number, (source, dest) in enumerate(zip(*(ends.tolist() for ends in relation), strict=True)):

@@ -128,7 +128,7 @@ class Study(argparse.ArgumentParser):
         self.tell(name, figures, table(title, head, map(shown, found) if shown else found))
 
     def end(self, results: Any = None, draw: Callable[[Any], Any] | None = None) -> None:
-        """Keep the figures, and draw them, with a grid and what was labelled, where that was asked for.
+        """Keep the figures, and draw them, with a grid and, where there is none, a legend, where that was asked for.
 
         Args:
             results: what is written; an object also tells when and by what it was made; None: all `results`.
@@ -145,9 +145,10 @@ class Study(argparse.ArgumentParser):
         if self.options.plot and draw is not None:
             pyplot = importlib.import_module("matplotlib.pyplot")
             figure = draw(pyplot)
+            its_own = any(axis.get_legend() for axis in figure.axes)
             for axis in figure.axes:
                 axis.grid(alpha=0.3)
-                if axis.get_legend_handles_labels()[0] and axis.get_legend() is None:
+                if not its_own and axis.get_legend_handles_labels()[0]:
                     axis.legend(fontsize=8)
             figure.savefig(self.options.plot, dpi=130)
             pyplot.close(figure)

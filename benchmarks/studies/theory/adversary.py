@@ -21,10 +21,7 @@ def shifted(p: int, h: int) -> Relation:
 
 
 def funnel(p: int, h: int, k: int) -> Relation:
-    """Every processor sends h/k packets, all to the first p/k processors: few destinations in a subtree.
-
-    The floors of h/k and p/k, where they are none.
-    """
+    """Every processor sends floor(h/k) packets, all to the first floor(p/k): few destinations in a subtree."""
     sources = np.repeat(np.arange(p), h // k)
     return Relation(sources, np.arange(len(sources)) % max(p // k, 1), p)
 
@@ -36,12 +33,9 @@ def crossed(p: int, h: int, k: int) -> Relation:
 
 
 def colliding(network: Multibutterfly, L: int, h: int) -> Relation:
-    """Half the ports send h packets each to the upper half of the rows, the others to the lower half.
+    """Half the ports send h packets each to the upper half of the rows, the others to the lower one: a full h-relation.
 
     The former are chosen greedily, given the splitter: each next has the most edges to outputs that had one neighbour.
-
-    Returns:
-        A full h-relation of the N/L ports in rows i*L.
     """
     p = network.N // L
     if p == 1:

@@ -38,13 +38,7 @@ from pybsp.routing.multibutterfly.wiring import Ints, LocalWiring
 
 
 class Worms(LocalWiring):
-    """The wiring that carries messages as bits.
-
-    Args:
-        network, begin: as in `LocalWiring`.
-        messages: how many.
-        size: bits of data, X.
-        rate: bits that a message sends along an edge in a repetition.
+    """The wiring that carries messages as bits: X = `size` of data, `rate` along an edge in a repetition.
 
     Attributes:
         sent: of each message, by column c: bits of it that have left column c, those dropped included.

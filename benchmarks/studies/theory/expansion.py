@@ -51,17 +51,11 @@ class Measured(NamedTuple):
 
 
 def measure(splitter: Narrow, alpha: float, R: int, samples: int = 200, seed: int = 0) -> Measured:
-    """The expansion of a splitter, and its neighbour property.
+    """The expansion of a splitter, shape (2, inputs, d), and its neighbour property with R edges.
 
-    Args:
-        splitter: as `Multibutterfly.splitter` has it, shape (2, inputs, d).
-        alpha: up to which share of the inputs.
-        R: edges of the neighbour property.
-        samples: where there are more than 16 inputs: random sets to look at, and inputs from which sets grow greedily,
-            by the one that makes beta, or delta, worst at once.
-        seed: of the samples.
-
-    Cost: O(2^inputs) for up to 16 inputs; O(samples * (alpha inputs)^2 * inputs * d) beyond, so for small alpha.
+    Of sets of up to alpha * inputs all are looked at where there are at most 16 inputs, at O(2^inputs); else `samples`
+    random ones, and as many that grow greedily, by the input that makes beta, or delta, worst at once:
+    O(samples * (alpha inputs)^2 * inputs * d), so for small alpha.
     """
     inputs = splitter.shape[1]
     most = math.floor(alpha * inputs + 1e-9)
