@@ -177,12 +177,13 @@ def by_batches(setting: Setting) -> Slowdown:
     """Theorem 3; a second combine-and-broadcast tells all that nothing is missing."""
     machine, h = setting.logp, setting.h
     program, wait = partial(random.route_random, h=h, beta=BETA), synchronisation_bound(machine)
+    of_waiting = 0.0 if h >= setting.p else setting.synchronisation
     if h <= machine.capacity:
         bound = wait + offline.cost(machine, h) + G * (h - 1)  # all that come to a processor may come together
-        return _on_logp(setting, program, bound, 1 + setting.synchronisation)
+        return _on_logp(setting, program, bound, 1 + of_waiting)
     if h >= setting.p:
         return _on_logp(setting, program, wait + sorted.bound(machine, h, h), sorted.slowdown(machine, h))
-    expression = 4 * (1 + BETA) * G * h / setting.unit + setting.synchronisation
+    expression = 4 * (1 + BETA) * G * h / setting.unit + of_waiting
     return _on_logp(setting, program, 2 * wait + random.cost(machine, h, BETA), expression, certain=False)
 
 
