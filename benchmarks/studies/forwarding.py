@@ -88,6 +88,7 @@ def main() -> None:
     balances = [balance(p, packets, options.seed) for p in (4, 16, 64) for packets in PACKETS]
     title = f"sum of h_i over h, by packets of a processor; mean of {SEEDS} seeds"
     study.rows("balance", title, BALANCE, balances)
+    study.results["seed"] = options.seed
     study.end()
 
 

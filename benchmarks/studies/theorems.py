@@ -441,10 +441,8 @@ def main() -> None:
         "statements",
         "Computing, and h in a superstep of the sort",
         "primitive | ratio | largest | where",
-        [
-            (*of[:2], rounded_up(largest.value), largest.where)
-            for of, largest in zip(STATEMENTS, statements(options.most), strict=True)
-        ],
+        [(*of[:2], largest) for of, largest in zip(STATEMENTS, statements(options.most), strict=True)],
+        lambda row: (*row[:2], rounded_up(row[2].value), row[2].where),
     )
     p, k = COMPARED
     study.rows(
