@@ -107,12 +107,10 @@ def sweep(case: Case, runs: int, simulated: int) -> Iterator[Swept]:
                 else:
                     assert (sim.stalled, sim.time) == (0, cost(machine, h, beta))
         left_over, possible, either = (sum(of) / runs for of in zip(*((*e, any(e)) for e in events), strict=True))
-        bound, rates = (
-            failure(machine, h, beta),
-            {name: count / (runs if name == "latest" else max(simulated, 1)) for name, count in stalled.items()},
-        )
+        bound = failure(machine, h, beta)
+        of_runs = {name: count / (runs if name == "latest" else max(simulated, 1)) for name, count in stalled.items()}
         times = cost(machine, h, beta) / (G * h), longest / (G * h)
-        yield Swept(beta, R, left_over, possible, either, bound, rates, *times, 4 * (1 + beta))
+        yield Swept(beta, R, left_over, possible, either, bound, of_runs, *times, 4 * (1 + beta))
 
 
 class Point(NamedTuple):

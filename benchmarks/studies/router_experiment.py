@@ -293,7 +293,8 @@ def main() -> None:
         study.error("-n, --bytes, --h and --repetitions are whole numbers of at least 1, and a line has two h")
     asked = Asked(options.by, options.bytes, sorted(set(options.h)), options.repetitions, options.seed)
     try:
-        list(map(named, options.router))
+        for name in options.router:
+            named(name)
     except BSPError as error:
         study.error(str(error))
     if under_launcher():
