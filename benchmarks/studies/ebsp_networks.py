@@ -492,8 +492,9 @@ def show_algorithms(study: Study, quick: bool) -> None:
             grown = ([claimed(p, gap(kind, p)) for p in sizes], *list(zip(*found, strict=True))[1:])
             exponents = [exponent(sizes, values) for values in grown]
             rows.append((problem, kind, name, claim, f"{sizes[0]} to {sizes[-1]}", *found[-1], *exponents))
-            what = {"problem": problem, "network": kind, "algorithm": name, "claim": claim, "sizes": sizes}
-            figures.append({**what, "routed": found, "exponents": exponents})
+            what = {"problem": problem, "kind": kind, "algorithm": name, "claim": claim, "sizes": sizes}
+            named = dict(zip(("claimed", "steps", "with_barriers", "charge"), exponents, strict=True))
+            figures.append({**what, "routed": found, **named})
         pairs = {
             p: f"{theirs.with_barriers / one.with_barriers:.2f}, {theirs.charge / one.with_barriers:.2f}"
             for p, theirs, one in zip(sizes, of[-1], of[0], strict=True)
