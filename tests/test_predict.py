@@ -740,12 +740,14 @@ def test_indices_of_patterns_that_are_made_cost_by_their_number(
 def test_without_a_machine_file_it_says_where_those_are_that_runs_have_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    path = tmp_path / "ledger.json"
+    path.write_text('{"format": "pybsp-ledger", "version": 2, "runs": []}')
     monkeypatch.setattr(machine_cache, "folder", lambda: tmp_path / "machines")
-    assert command(["predict", "ledger.json"]) == 2
+    assert command(["predict", str(path)]) == 2
     assert "measured here" not in capsys.readouterr().err
     (tmp_path / "machines").mkdir()
     (tmp_path / "machines" / "one.json").write_text("{}")
-    assert command(["predict", "ledger.json"]) == 2
+    assert command(["predict", str(path)]) == 2
     assert f"measured here are in {tmp_path / 'machines'}" in capsys.readouterr().err
 
 
