@@ -841,3 +841,10 @@ def test_a_probe_of_the_last_wait_is_received_before_its_communicator_is_freed(t
         """,
     )
     assert (ended.code, ended.out.split()) == (0, ["none"] * 3), ended.err
+
+
+def test_a_process_is_gone_where_it_has_ended_or_another_one_has_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    address: Any = SimpleNamespace(process=1, started="7")
+    for state, started, gone in [("S", "7", False), ("Z", "7", True), ("X", "7", True), ("S", "8", True)]:
+        monkeypatch.setattr(watch, "_stat", lambda process, of=(state, started): of)
+        assert watch._is_gone(address) == gone
