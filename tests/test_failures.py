@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
@@ -1094,10 +1095,10 @@ def test_who_fails_as_a_run_begins_tells_all_others_there_are(monkeypatch: pytes
     told: list[int] = []
     monkeypatch.setattr(world, "_world", object())
     monkeypatch.setattr(world, "_renewed", lambda transport, grace: transport)
-    monkeypatch.setattr(world, "report_failure", lambda transport, pid, error: told.append(size))
+    monkeypatch.setattr(world, "report_failure", lambda transport, pid, error: told.append(world._job_size()))
     for is_open in (False, True):
         monkeypatch.setattr(world, "_world_open", is_open)
         for size in (1, 2, 3):
-            monkeypatch.setattr(world, "_job_size", lambda size=size: size)
+            monkeypatch.setattr(world, "_job_size", partial(int, size))
             world.tell_before_run(ValueError("boom"))
     assert told == [2, 3]

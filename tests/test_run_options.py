@@ -528,8 +528,8 @@ def test_the_doctor_says_where_there_is_no_launcher(tmp_path: Path, monkeypatch:
 
 
 def test_the_doctor_says_what_ranks_have_to_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor.process, "cores", lambda: 4)
-    monkeypatch.setattr(doctor.process, "allowed_cores", lambda: 2)
+    monkeypatch.setattr(process, "cores", lambda: 4)
+    monkeypatch.setattr(process, "allowed_cores", lambda: 2)
     monkeypatch.setattr(slurm, "allocated", lambda: 0)
     assert [("take turns" in doctor._cores(n).text) for n in (1, 2, 3, None)] == [False, False, True, False]
     assert doctor._cores(3).text.startswith("2 usable of 4, for 3 ranks")
