@@ -976,6 +976,21 @@ def test_a_rank_that_leaves_an_attached_machine_without_python_ends_the_job_and_
     assert ended.err.count("processor 1 called os._exit(0) before the job has ended; its status is 1") == 1, ended
 
 
+def test_the_job_ends_where_some_ranks_run_and_others_attach_the_world(program: Program) -> None:
+    """Both would begin together, and wait for each other in vain as the processes end."""
+    path = program("""
+    from mpi4py import MPI
+    if MPI.COMM_WORLD.rank:
+        with pybsp.attach(MPI.COMM_WORLD) as bsp:
+            bsp.sync()
+    else:
+        pybsp.run(lambda bsp: bsp.sync())
+    """)
+    ended = ranks(2, path)
+    assert ended.code != 0
+    assert "expected the same call on all processors, got pybsp." in ended.err
+
+
 def test_a_rank_that_finalizes_mpi_inside_of_a_run_fails_and_the_others_do_not_wait(program: Program) -> None:
     path = program("""
     from mpi4py import MPI

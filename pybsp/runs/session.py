@@ -69,6 +69,7 @@ def is_running() -> bool:
 class Opening(NamedTuple):
     """What a processor says at the beginning.
 
+    operation: what the user has called.
     decided: what counts for all: None but on processor 0, so that it is equal bit for bit.
     arguments: by name; equal on all.
     settings: those of the environment variables that are set here.
@@ -76,6 +77,7 @@ class Opening(NamedTuple):
     here: the machine as this processor finds it.
     """
 
+    operation: str
     decided: Any
     arguments: Mapping[str, Any]
     settings: Mapping[str, str]
@@ -309,7 +311,8 @@ class Session(ABC, Generic[Processor]):
             settings.seconds(name)  # a wrong one is an error now, not when it is needed
         decided = self.decide() if pid == 0 else None
         set_here = settings.set_here(settings.OF_RUN)
-        own = Opening(decided, arguments, set_here, watch.address, Circumstances.here(transport.cores[pid]))
+        here = Circumstances.here(transport.cores[pid])
+        own = Opening(self.operation, decided, arguments, set_here, watch.address, here)
         arrival = transport.exchange(self.kind, own, {})
         # From here on all find the same, and none is left waiting: an error is marked as known to all.
         try:
@@ -321,6 +324,7 @@ class Session(ABC, Generic[Processor]):
             raise
         assert notes is not None
         of_all: list[Opening] = list(notes)
+        self._alike([opening.operation for opening in of_all])
         try:
             settings.agree(self.operation, settings.OF_RUN, [opening.settings for opening in of_all])
             in_force = self._agree([self.in_force(opening.arguments) for opening in of_all])
@@ -337,6 +341,15 @@ class Session(ABC, Generic[Processor]):
         superstep, heard, timeout = self.watched(processor)
         watch.begin(transport, [opening.address for opening in of_all], hosts, superstep, heard, timeout)
         return processor
+
+    def _alike(self, operations: Sequence[str]) -> None:
+        """End the job where another processor has called something else: they would wait for each other at its end."""
+        other = next((pid for pid, operation in enumerate(operations) if operation != self.operation), None)
+        if other is not None:
+            self.transport.abort(
+                f"pybsp: {self.operation}: expected the same call on all processors, got {operations[other]} on "
+                f"processor {other}; ending the job"
+            )
 
     def _agree(self, arguments: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         """Raise UsageError where an argument differs; else those of all."""
