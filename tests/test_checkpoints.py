@@ -1652,6 +1652,27 @@ def test_a_replay_ends_as_the_run_did(tmp_path: Path) -> None:
         replayed(syncs, SYNC)
 
 
+def test_a_replay_finds_the_ledger_of_several_nodes(tmp_path: Path) -> None:
+    """Whose clocks are compared, in an exchange of its own that one node does without."""
+    path = tmp_path / "program.py"
+    path.write_text(
+        "import pybsp\n"
+        "def main(bsp):\n"
+        "    bsp.sync()\n"
+        "    with bsp.split(bsp.pid % 2) as part:\n"
+        "        part.sync()\n"
+        "    return len(bsp.ledger), len(bsp.ledger.parts)\n"
+        "print(pybsp.run(main))\n"
+    )
+    folder = str(tmp_path / "kept")
+    command = [sys.executable, "-m", "pybsp"]
+    apart = {"PYTHONPATH": str(Path(__file__).parent / "pretended"), "PRETENDED_NODES": "2"}
+    recording = run([*command, "run", "-n", "3", "--checkpoint", folder, "--record", "2", str(path)], 60, **apart)
+    assert recording.code == 0, recording
+    replayed = run([*command, "replay", "--pid", "2", folder], 60)
+    assert (replayed.code, replayed.out) == (0, recording.out.splitlines(keepends=True)[0]), replayed
+
+
 @pytest.mark.parametrize(("commands", "result"), [("c\n", 7), ("n\nq\n", None), ("n\n", None)])
 def test_a_replay_that_is_left_in_the_debugger_says_nothing_of_the_program(
     commands: str, result: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

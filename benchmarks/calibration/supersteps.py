@@ -104,7 +104,7 @@ class Bench:
         # Of the supersteps that were timed last, with those before them.
         self._noted: NDArray[np.float64] = np.empty((0, 3))
         # Visits to exchanges; by how much each processor's clock is ahead of processor 0's, None where they have one.
-        self._exchanged = 0
+        self._visits = 0
         self._ahead: list[float] | None = None
         self.exchanged: list[Sample] = []
         self.timer = Timer(*self._together(list(timer(bsp.time))).max(axis=0).tolist())
@@ -235,9 +235,9 @@ class Bench:
         self._stamps(after, count, rounds, before)
         noted = self._together(self._noted.ravel().tolist()).reshape(self.bsp.p, -1, 3)
         begins, computing, whole = np.moveaxis(noted, 2, 0)
-        if self._exchanged % COMPARED == 0:
+        if self._visits % COMPARED == 0:
             self._ahead = clocks_ahead(self.bsp._superstep)
-        self._exchanged += 1
+        self._visits += 1
         if self._ahead is not None:
             begins = by_one_clock(begins, computing, whole, self._ahead)
         computed, measured, _ = spans(begins, computing, whole)

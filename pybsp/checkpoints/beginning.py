@@ -17,22 +17,26 @@ from .saver import Saver
 
 if TYPE_CHECKING:
     from ..supersteps.superstep import SuperstepEngine
+    from ..transport.medium import MPITransport
     from ..transport.router import Router
 
 
 def recording(
-    router: Router, options: CheckpointOptions, run: int, pid: int, p: int, checked: bool, machine: BSPMachine
+    router: Router, options: CheckpointOptions, run: int, transport: MPITransport, checked: bool, machine: BSPMachine
 ) -> tuple[Router, Recorder]:
     """The router of a processor of a run in which somebody is recorded, and what records.
 
     Raises:
         UsageError: there is no such processor; on all.
     """
+    pid, p = transport.pid, transport.p
     if options.record >= p:
         raise UsageError(
             f"{settings.RECORD} (pybsp run --record): expected a processor's number below {p}, got {options.record}"
         )
-    header = RecordHeader(list(sys.argv), os.getcwd(), pid, p, checked, machine) if pid == options.record else None
+    header = None
+    if pid == options.record:
+        header = RecordHeader(list(sys.argv), os.getcwd(), pid, p, checked, machine, transport.nodes)
     recorder = Recorder(options.folders[-1] / f"run-{run}" / "record", header)
     return RecordingRouter(router, recorder), recorder
 

@@ -32,7 +32,8 @@ _FRAME, _CHECK = struct.Struct("<QI"), struct.Struct("<I")  # bytes, CRC; CRC of
 class RecordHeader(NamedTuple):
     """What was recorded, and how.
 
-    program: `sys.argv`; folder: where it ran; machine: the one in force, by which collectives choose.
+    program: `sys.argv`; folder: where it ran; machine: the one in force, by which collectives choose; nodes: of each
+        processor a number, equal for those that have one clock; none in older records.
     """
 
     program: Sequence[str]
@@ -41,6 +42,7 @@ class RecordHeader(NamedTuple):
     p: int
     checked: bool
     machine: BSPMachine
+    nodes: Sequence[int] = ()
 
 
 class Restored(NamedTuple):

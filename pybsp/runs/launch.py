@@ -302,9 +302,7 @@ class _BSPSession(Session[BSP]):
 
             number = checkpoints.next_run(self._checkpointing, decided.begun)
             if self._checkpointing.record >= 0:
-                router, recorder = beginning.recording(
-                    router, self._checkpointing, number, transport.pid, transport.p, checked, machine
-                )
+                router, recorder = beginning.recording(router, self._checkpointing, number, transport, checked, machine)
         self._superstep = SuperstepEngine(transport, router, Account(transport), checked)
         if settings.text(settings.TRACE) and self._of_job():
             from ..ledger.trace import Tracer  # nobody else needs it

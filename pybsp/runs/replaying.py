@@ -25,9 +25,11 @@ class Recorded:
     name = "direct"
     meets_to_close = False
 
-    def __init__(self, record: RecordReader, p: int, pid: int) -> None:
+    def __init__(self, record: RecordReader, p: int, pid: int, nodes: Sequence[int]) -> None:
         self.p, self.pid, self.pool = p, pid, BufferPool()
-        self._record = record
+        self._record, self._nodes = record, nodes
+        # Clocks of several nodes are compared in an exchange of its own, which the record has then.
+        self.one_clock = len(set(nodes)) == 1
         self.where: Callable[[], str] = str
 
     def exchange(
@@ -46,7 +48,7 @@ class Recorded:
         raise NotImplementedError  # routers swap, and what they bring is recorded
 
     def subset(self, members: Sequence[int], context: int) -> Recorded:
-        part = Recorded(self._record, len(members), members.index(self.pid))
+        part = Recorded(self._record, len(members), members.index(self.pid), [self._nodes[m] for m in members])
         part.where = self.where
         return part
 
@@ -58,7 +60,7 @@ class Recorded:
         return part
 
     def clocks(self) -> list[float]:
-        return []  # its time is virtual
+        return []  # what was found then is in the record
 
     def time(self) -> float:
         return 0.0
@@ -69,7 +71,7 @@ class Recorded:
     def revoke(self, cause: BaseException) -> None:
         """There are no others."""
 
-    revoked, settled, one_clock = False, None, None
+    revoked, settled = False, None
 
     def free(self) -> None:
         """It holds nothing."""
@@ -130,7 +132,7 @@ def replay(
     """
     with closing(RecordReader(folder, pid)) as record:
         header = record.header
-        transport = Recorded(record, header.p, header.pid)
+        transport = Recorded(record, header.p, header.pid, header.nodes or [0] * header.p)
         engine = SuperstepEngine(transport, transport, Account(transport), header.checked)
         transport.where = engine.whereabouts
         engine.saver = _ReplayedSaver(engine, record)
