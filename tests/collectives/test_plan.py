@@ -181,7 +181,6 @@ def test_counts_that_make_no_array_are_refused_by_name(argument: str, of: Callab
 @pytest.mark.parametrize(
     ("name", "of"),
     [
-        ("scatter_blocks.cost", lambda: collectives.scatter_blocks.cost(MACHINE, words=1 << 70)),
         ("prefix.cost", lambda: collectives.prefix.cost(MACHINE, items=1 << 70)),
         ("sort.cost", lambda: collectives.sort.cost(MACHINE, values=1 << 70)),
         ("broadcast_items.plan", lambda: collectives.broadcast_items.plan(2, 1 << 70)),
