@@ -182,7 +182,6 @@ def test_counts_that_make_no_array_are_refused_by_name(argument: str, of: Callab
     ("name", "of"),
     [
         ("prefix.cost", lambda: collectives.prefix.cost(MACHINE, items=1 << 70)),
-        ("sort.cost", lambda: collectives.sort.cost(MACHINE, values=1 << 70)),
         ("broadcast_items.plan", lambda: collectives.broadcast_items.plan(2, 1 << 70)),
         ("reduce_scatter.plan", lambda: collectives.reduce_scatter.plan(2, 1 << 70)),
     ],
