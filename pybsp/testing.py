@@ -60,7 +60,8 @@ class Expectation(ContextDecorator, AbstractContextManager[None]):
     def __enter__(self) -> None:
         """Nothing is kept: as a decorator one serves all virtual processors."""
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+    # By a bool alone type checkers would take what the block binds as unbound behind it.
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
         __tracebackhide__ = True  # by pytest
         own = running[-1].pid if running else current_pid()
         pid, expected = self._pid, self._expected
