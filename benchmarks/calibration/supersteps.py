@@ -35,7 +35,7 @@ from pybsp import collectives
 from pybsp.errors import UsageError
 from pybsp.ground.chunk import COLUMNS
 from pybsp.ledger.combining import clocks_ahead
-from pybsp.ledger.log import MEASURED, SECONDS, by_one_clock, spans
+from pybsp.ledger.log import MEASURED, SECONDS, spans
 
 from . import patterns
 from .patterns import WORD
@@ -234,13 +234,11 @@ class Bench:
         after = [self._after(point.delay, one) for one in operations] if point.delay else list(operations)
         self._stamps(after, count, rounds, before)
         noted = self._together(self._noted.ravel().tolist()).reshape(self.bsp.p, -1, 3)
-        begins, computing, whole = np.moveaxis(noted, 2, 0)
         if self._visits % COMPARED == 0:
             self._ahead = clocks_ahead(self.bsp._superstep)
         self._visits += 1
-        if self._ahead is not None:
-            begins = by_one_clock(begins, computing, whole, self._ahead)
-        computed, measured, _ = spans(begins, computing, whole)
+        begins, computing, whole = np.moveaxis(noted, 2, 0)
+        computed, measured, _ = spans(begins, computing, whole, self._ahead)
         # An operation may be several supersteps. What comes before the samples is one round of all.
         of_rounds = (measured - computed).reshape(before + count * rounds, -1)
         alone, repeats = point._replace(where=EXCHANGE), rounds * len(operations)

@@ -41,9 +41,8 @@ def exchange_ledger(
     after = superstep.account.after() if after is None else after
     log.update_counts()
     # Before the rounds: what is combined takes the place of own rows, and where processor 0 alone gets it, of its own.
-    timed = superstep.transport.one_clock is not None
-    begins, start = log.begins(log.combined, len(log)) if timed else None, first
-    compared = False
+    virtual = superstep.transport.one_clock is None
+    begins, start = None if virtual else log.begins(log.combined, len(log)), first
     while True:
         round_ = shares(first, len(log), superstep.p)
         last = round_[-1][1] if round_ else first
@@ -68,8 +67,8 @@ def exchange_ledger(
         log.put_after([of_one[3] for of_one in notes])
         if not round_:
             break
-        if timed and not compared:
-            superstep.account.ahead, compared = clocks_ahead(superstep), True
+        if first == start:
+            superstep.account.ahead = clocks_ahead(superstep)
         mine: dict[int, Parcel] = {}
         found: Charges = {}
         if superstep.pid < len(round_):

@@ -436,7 +436,12 @@ def ridden(of_all: Iterable[Rode]) -> dict[int, dict[str, int]]:
     return {row: shared.setdefault(tuple(total.items()), total) for row, total in found.items() if not alone[row]}
 
 
-def spans(begins: NDArray[np.float64], seconds: NDArray[np.float64], measured: NDArray[np.float64]) -> Spans:
+def spans(
+    begins: NDArray[np.float64],
+    seconds: NDArray[np.float64],
+    measured: NDArray[np.float64],
+    ahead: Sequence[float] | None = None,
+) -> Spans:
     """What supersteps took, by one clock: computing, all, and the mean of what each computed.
 
     They go from when the last processor has ended the superstep before until the last one has computed, and ended this.
@@ -448,7 +453,10 @@ def spans(begins: NDArray[np.float64], seconds: NDArray[np.float64], measured: N
         begins: when they began on each processor, shape (p, supersteps); NaN where one does not know it: there each
             one's own seconds count.
         seconds, measured: of computing and in all, on each.
+        ahead: seconds by which each one's clock is ahead of the first one's; None: they have one clock.
     """
+    if ahead is not None:
+        begins = by_one_clock(begins, seconds, measured, ahead)
     begin = begins.max(axis=0)
     known, computed = np.isfinite(begin), begins + seconds - begin
     return (
@@ -493,7 +501,7 @@ def combine(tables: Iterable[NDArray[np.float64]], ahead: Sequence[float] | None
 
     Args:
         tables: of each processor, shape (supersteps, COLUMNS), or with a column more: when each began.
-        ahead: seconds by which each one's clock is ahead of processor 0's; None: they have one clock.
+        ahead: as of `spans`.
 
     Returns:
         shape (supersteps, COLUMNS): processor 0's label; the maxima of work, seconds, measured (by one clock: `spans`),
@@ -514,9 +522,7 @@ def combine(tables: Iterable[NDArray[np.float64]], ahead: Sequence[float] | None
     mean = seconds / p
     if of_all[0].shape[1] > COLUMNS:
         begins, own, measured = np.stack([table[:, [COLUMNS, SECONDS, MEASURED]].T for table in of_all], axis=1)
-        if ahead is not None:
-            begins = by_one_clock(begins, own, measured, ahead)
-        most[:, SECONDS], most[:, MEASURED], mean = spans(begins, own, measured)
+        most[:, SECONDS], most[:, MEASURED], mean = spans(begins, own, measured, ahead)
     most[:, LABEL], most[:, WAYS] = labels, ways
     messages = np.maximum(most[:, MESSAGES_OUT], most[:, MESSAGES_IN])
     items = np.maximum(most[:, ITEMS_OUT], most[:, ITEMS_IN])

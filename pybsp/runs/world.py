@@ -46,7 +46,7 @@ _world: MPITransport | None = None  # of all ranks; made by the first run, used 
 _world_open = False  # whether all ranks still meet there
 _abandoned = False  # ranks that it would need have ended before its first run
 _elsewhere = False  # whether a transport has had ranks of several hosts
-_leave: Callable[[int], NoReturn] | None = None  # os._exit, once `refuse_to_vanish` has put another into its place
+_refuses_to_vanish = False  # whether others stand in the place of os._exit and MPI.Finalize
 _alone = False  # no MPI library can be loaded; printed once
 _FIRST = 1.0  # seconds that others leave to the one that says why the job ends
 _sessions = 0  # that have begun: what is known of an exception is known in one of them
@@ -134,11 +134,11 @@ def refuse_to_vanish(transport: MPITransport) -> None:
 
     MPICH's launcher then ends the others, with the status 0 too, and says nothing; those of other hosts it leaves.
     """
-    global _elsewhere, _leave
+    global _elsewhere, _refuses_to_vanish
     _elsewhere = _elsewhere or len({*transport.hosts}) > 1
-    if _leave is not None:
+    if _refuses_to_vanish:
         return
-    _leave = leave = os._exit
+    _refuses_to_vanish, leave = True, os._exit
 
     def _exit(status: int) -> NoReturn:
         try:
