@@ -14,8 +14,8 @@ A number says which of them a superstep used, a bit for each:
     making       of patterns: all learn who needs what
     note         numbers and short arrays of collectives, which go beside what else there is (rides/notes.py): of
                  started ones; of all where processors do not see others' records
-    lent         mail of more than `LONG` words a message, on average: who gets it reads it where it lies. No ledger
-                 notes it, as it follows from h and messages
+    lent         messages of more than `LONG` words, on average, of mail, queues, patterns and collectives: who gets
+                 them reads them where they lie. No ledger notes it, as it follows from h and messages
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ BY_RECORD, BY_MAIL, BY_PUT, BY_GET, BY_QUEUE, BY_PATTERN, BY_COLLECTIVE, AGREED,
 # Those in which words, or indices, go by messages.
 WORDED = ("mail", "put", "get", "queue", "pattern", "collective", "making")
 LONG = 15 << 10
+BY_LENT = BY_MAIL | BY_QUEUE | BY_PATTERN | BY_COLLECTIVE  # puts and gets copy what is long, as their g_way says
 SENDING = BY_MAIL | BY_PUT | BY_GET | BY_QUEUE | BY_PATTERN | BY_COLLECTIVE | BY_NOTE  # messages, which count
 
 
@@ -39,7 +40,7 @@ def long_ones(h: float, messages: float) -> bool:
 
 def with_lent(ways: int, h: float, messages: float) -> int:
     """The ways of a superstep, with `LENT` where that follows from its h and messages."""
-    return ways | LENT if ways & BY_MAIL and long_ones(h, messages) else ways
+    return ways | LENT if ways & BY_LENT and long_ones(h, messages) else ways
 
 
 def named(ways: int) -> tuple[str, ...]:

@@ -26,7 +26,18 @@ from pybsp.ledger.ledger_file import append_run, read
 from pybsp.ledger.log import Log, combine
 from pybsp.machines.cost import Superstep
 from pybsp.machines.in_force import for_p, machine_in_force
-from pybsp.ways import BY_GET, BY_MAIL, BY_NOTE, BY_PUT, BY_QUEUE, BY_RECORD, WAY, named
+from pybsp.ways import (
+    BY_COLLECTIVE,
+    BY_GET,
+    BY_MAIL,
+    BY_NOTE,
+    BY_PATTERN,
+    BY_PUT,
+    BY_QUEUE,
+    BY_RECORD,
+    WAY,
+    named,
+)
 
 pytestmark = pytest.mark.fast  # all of their many cases, which take a millisecond each
 
@@ -745,7 +756,7 @@ def test_a_ledger_file_has_all_parameters() -> None:
     assert found["g_way"] == {"put": 0.25}
 
 
-def test_mail_of_long_messages_has_costs_of_its_own() -> None:
+def test_long_messages_that_are_read_where_they_lie_have_costs_of_their_own() -> None:
     machine = BSPMachine(
         2, g=0.0, l=1.0, r=1.0, o_way=(("lent", 2.0),), first=(("lent", 4.0),), late=(("lent", 8.0),), after=ONE_ROW
     )
@@ -755,7 +766,9 @@ def test_mail_of_long_messages_has_costs_of_its_own() -> None:
         (most + 1, 1, BY_MAIL, True),
         (2 * most, 2, BY_MAIL, False),
         (2 * most + 1, 2, BY_MAIL | BY_QUEUE, True),
-        (2 * most, 1, BY_QUEUE, False),
+        (most, 1, BY_QUEUE, False),
+        *((2 * most, 1, way, True) for way in (BY_QUEUE, BY_PATTERN, BY_COLLECTIVE)),
+        *((2 * most, 1, way, False) for way in (BY_PUT, BY_GET, BY_RECORD)),
         (2 * most, 0, BY_MAIL, False),
     ):
         assert machine.exchanging(words, messages, ways=ways) == 1 + 2 * costs

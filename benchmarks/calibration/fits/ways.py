@@ -294,6 +294,8 @@ def _last(point: Point) -> str:
     names = names_of(point)
     if point.pattern == "put+get":
         return FURTHER
+    if names[-1:] == ("lent",) and names[0] != "mail":
+        return "+".join(names)  # what is lent is known from mail alone, as the dearer of two counts at first
     return names[-1] if names else ""
 
 
