@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +27,9 @@ from pybsp.messages.mail import Mail
 from pybsp.parts.totals import Stay, Stays
 from pybsp.rides.ride import Supersteps
 from pybsp.supersteps import superstep
+
+from .launching import Program, mpiexec, python, run
+from .test_aggregated import pretending
 
 
 def noted(*supersteps: tuple[float, float], began: float = 0.0) -> Log:
@@ -247,3 +255,52 @@ def test_the_exchange_begins_when_all_is_packed(way: str, monkeypatch: pytest.Mo
     record = pybsp.run(main)
     assert record.seconds >= 3600
     assert record.exchange < 3600
+
+
+HOURS_APART = """\
+    import sys, time
+    import pybsp
+
+    def main(bsp):
+        with bsp.superstep("first"):
+            bsp.send((bsp.pid + 1) % bsp.p, bsp.pid)
+        begin = time.perf_counter()
+        for _ in range(20):
+            with bsp.superstep("loop"):
+                bsp.send((bsp.pid + 1) % bsp.p, bsp.pid)
+        took = time.perf_counter() - begin
+        with bsp.split(0) as part:
+            for _ in range(3):
+                part.sync()
+        bsp.sync()
+        loop = next(total for total in bsp.ledger.totals() if total.label == "loop")
+        longest = max(sum(one) for one in ((r.measured, r.seconds, r.waiting) for r in bsp.ledger))
+        return took - 1 < loop.measured < took + 1 and longest < 60
+
+    def talks(proc):
+        for _ in range(5):
+            proc.send((proc.pid + 1) % proc.p, 0)
+            proc.recv()
+
+    run = pybsp.run(main)
+    pybsp.logp.run(talks)
+    sys.exit(0 if run else "what supersteps took is no time that went by")
+"""
+
+
+@pytest.mark.whole
+def test_hosts_whose_clocks_are_hours_apart_count_what_went_by(program: Program, tmp_path: Path) -> None:
+    """Of four ranks two see the clock of a machine that has been up for an hour more."""
+    later = ["unshare", "--time", "--monotonic", "3600", "--", sys.executable]
+    if shutil.which("unshare") is None or subprocess.run([*later, "-c", ""], capture_output=True).returncode:
+        pytest.skip("no namespace of time, which needs Linux 5.6 and root")
+    path = program(HOURS_APART)
+    launcher, trace = mpiexec(2), tmp_path / "trace.json"
+    ended = run(
+        [*launcher, *python(path), ":", *launcher[1:], *later, str(path)],
+        PYBSP_TRACE=str(trace),
+        **pretending(2, "0"),
+    )
+    assert ended.code == 0, ended
+    moments = [event["ts"] for event in json.loads(trace.read_text())["traceEvents"] if "ts" in event]
+    assert max(moments) - min(moments) < 600e6  # microseconds

@@ -140,7 +140,7 @@ def notes(run: TracedRun) -> Iterator[str]:
         )
     if timeline.uncertain:
         yield (
-            f"Clocks of hosts are compared by messages: times of two hosts may be off by {timeline.uncertain:.2g} s, "
+            f"Clocks of nodes are compared by messages: times of two nodes may be off by {timeline.uncertain:.2g} s, "
             "half of the round trips, at most."
         )
     if run.virtual:

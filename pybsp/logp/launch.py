@@ -207,7 +207,7 @@ class _LogPSession(Session[RankProcessor]):
         self._machine, self._capacity, self._pace, self._trace = machine, capacity, pace, trace
         self._warnings: list[str] = []
         self._detection: Detection
-        self._clocks: tuple[float, Mapping[str, Clock]]
+        self._clocks: tuple[float, Mapping[int, Clock]]
         self.timeline: Timeline | None = None
 
     def arguments(self) -> dict[str, Any]:
@@ -240,7 +240,7 @@ class _LogPSession(Session[RankProcessor]):
     def make(self, decided: LogPMachine, arguments: Mapping[str, Any]) -> RankProcessor:
         if not (self._trace or self._file()):
             return RankProcessor(self.transport, decided, self._capacity, self._pace)
-        self._clocks = time.perf_counter(), clocks(self.transport, self.transport.hosts)
+        self._clocks = time.perf_counter(), clocks(self.transport)
         return TracedProcessor(self.transport, decided, self._capacity, self._pace)
 
     def watched(self, processor: RankProcessor) -> tuple[Callable[[], str], Callable[[], str], float | None]:

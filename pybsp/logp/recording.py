@@ -131,18 +131,18 @@ class TracedProcessor(RankProcessor):
 
 
 class Clocks(NamedTuple):
-    """Clocks of hosts when a run began and when it ended, and these moments on processor 0's clock, in seconds."""
+    """Clocks of nodes when a run began and when it ended, and these moments on processor 0's clock, in seconds."""
 
     began: float
     ended: float
-    first: Mapping[str, Clock]
-    last: Mapping[str, Clock]
+    first: Mapping[int, Clock]
+    last: Mapping[int, Clock]
 
-    def common(self, host: str, times: Times) -> Times:
-        """Nanoseconds of a host's clock as processor 0's has them: what it is off grows evenly in between."""
-        if host not in self.first:
+    def common(self, node: int, times: Times) -> Times:
+        """Nanoseconds of a node's clock as processor 0's has them: what it is off grows evenly in between."""
+        if node not in self.first:
             return times
-        first, last = self.first[host].offset, self.last[host].offset
+        first, last = self.first[node].offset, self.last[node].offset
         begin = self.began + first
         rate = (last - first) / max(1e-9, self.ended + last - begin)
         off = 1e9 * first + rate * (times - 1e9 * begin)
@@ -151,8 +151,8 @@ class Clocks(NamedTuple):
 
     @property
     def uncertain(self) -> float:
-        """Seconds by which the times of two hosts may be off, at most: half of the round trips to both."""
-        trips = sorted(max(clock.round_trip, self.last[host].round_trip) for host, clock in self.first.items())
+        """Seconds by which the times of two nodes may be off, at most: half of the round trips to both."""
+        trips = sorted(max(clock.round_trip, self.last[node].round_trip) for node, clock in self.first.items())
         return sum(trips[-2:]) / 2
 
 
@@ -160,7 +160,7 @@ class Clocks(NamedTuple):
 
 
 def gather(
-    processor: TracedProcessor, transport: MPITransport, began: float, first: Mapping[str, Clock]
+    processor: TracedProcessor, transport: MPITransport, began: float, first: Mapping[int, Clock]
 ) -> Timeline | None:
     """The timeline of a run that has ended, on processor 0; None on others. Collective.
 
@@ -170,21 +170,21 @@ def gather(
         began: when `first` was found, by `time.perf_counter`.
         first: the clocks then.
     """
-    last, ended = clocks(transport, transport.hosts), time.perf_counter()
+    last, ended = clocks(transport), time.perf_counter()
     arrival = transport.exchange(DRAIN, None, {0: {MAIL: processor.section()}})
     if transport.pid:
         return None
     of_all = [parcel[MAIL] for _, parcel in sorted(arrival.parcels, key=lambda one: one[0])]
-    return timeline(processor.machine, of_all, transport.hosts, Clocks(began, ended, first, last), processor.paced)
+    return timeline(processor.machine, of_all, transport.nodes, Clocks(began, ended, first, last), processor.paced)
 
 
 def timeline(
-    machine: LogPMachine, of_all: Sequence[Section], hosts: Sequence[str], clocks: Clocks, paced: bool
+    machine: LogPMachine, of_all: Sequence[Section], nodes: Sequence[int], clocks: Clocks, paced: bool
 ) -> Timeline:
     """What the processors have kept, on one axis of time."""
     tables, spans, sent = [], [], 0
     until = None  # the first time from which on not all is kept
-    for pid, (section, host) in enumerate(zip(of_all, hosts, strict=True)):
+    for pid, (section, node) in enumerate(zip(of_all, nodes, strict=True)):
         began, ended, work, counts, sizes = section.descriptors
         data = np.empty(0, np.int64) if section.data is None else np.array(section.data).view(np.int64)
         ends = np.cumsum(sizes) // 8
@@ -200,7 +200,7 @@ def timeline(
                 np.stack((arrivals[:, 2], arrivals[:, 3], acquired[:, 0], arrivals[:, 1], acquired[:, 1]), axis=1),
             )
         )
-        table[:, 2:] = clocks.common(host, table[:, 2:])
+        table[:, 2:] = clocks.common(node, table[:, 2:])
         kinds = np.repeat(np.array((SEND, RECV)), (len(sends), len(acquired)))
         for kind, count in ((SEND, counts[0]), (RECV, counts[2])):
             of_kind = table[kinds == kind]
@@ -209,7 +209,7 @@ def timeline(
                 until = last if until is None else min(until, last)
         order = np.argsort(table[:, 2], kind="stable")
         tables.append(np.column_stack((np.full(len(table), pid), kinds, table))[order])
-        spans.append((*clocks.common(host, np.array((began, ended))).tolist(), work))
+        spans.append((*clocks.common(node, np.array((began, ended))).tolist(), work))
         sent += counts[0]
     return Timeline.of_rows(
         machine, np.concatenate(tables), np.array(spans, np.int64), sent, until, clocks.uncertain, paced

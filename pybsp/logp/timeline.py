@@ -66,7 +66,7 @@ class Timeline:
         started, finished: when each processor began, and ended; shape (p,).
         work: steps that each has given to `compute`.
         paced: whether gaps were kept; always, where the model did it.
-        uncertain: seconds by which times of different hosts may be off, at most.
+        uncertain: seconds by which times of different nodes may be off, at most.
         left_out: messages that are not in it, as there were more than are kept: it is of a run's beginning.
 
     Examples:

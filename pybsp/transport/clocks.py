@@ -1,10 +1,9 @@
-"""The clocks of several hosts against processor 0's: it asks one of each, host by host (ground/clocks.py)."""
+"""The clocks of several nodes against processor 0's: it asks one of each, node by node (ground/clocks.py)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,6 @@ from .waiting import Waiter
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-Host = TypeVar("Host", bound=Hashable)
-
 
 class Asked(Protocol):
     """What asks and answers: a transport of MPI ranks."""
@@ -27,6 +24,10 @@ class Asked(Protocol):
         """Of this processor."""
 
     @property
+    def nodes(self) -> list[int]:
+        """Of each processor what tells its node, whose processors have one clock, that of `time.perf_counter`."""
+
+    @property
     def waiter(self) -> Waiter:
         """How it waits."""
 
@@ -34,21 +35,19 @@ class Asked(Protocol):
         """For messages outside of exchanges: a communicator, the ranks by pid, and the tag of a use (wire.py)."""
 
 
-def clocks(transport: Asked, hosts: Sequence[Host]) -> dict[Host, Clock]:
-    """Of each host but processor 0's its clock against that one's; on processor 0. Collective.
+def clocks(transport: Asked) -> dict[int, Clock]:
+    """Of each node but processor 0's its clock against that one's; on processor 0. Collective.
 
-    Processor 0 asks the first one of each other host, one host after the other.
-
-    Args:
-        transport: of the processors.
-        hosts: of each processor, what tells its host, whose processors have one clock, that of `time.perf_counter`.
+    Processor 0 asks the first one of each other node, one node after the other. Nodes are what shares memory: names of
+    hosts may be alike where clocks are not.
     """
-    found: dict[Host, Clock] = {}
-    for host in dict.fromkeys(hosts):
-        leader = hosts.index(host)
-        if host != hosts[0]:
+    found: dict[int, Clock] = {}
+    nodes = transport.nodes
+    for node in dict.fromkeys(nodes):
+        leader = nodes.index(node)
+        if node != nodes[0]:
             if transport.pid == 0:
-                found[host] = _ask(transport, leader)
+                found[node] = _ask(transport, leader)
             elif transport.pid == leader:
                 _answer(transport)
     return found

@@ -380,13 +380,12 @@ class MPITransport(ABC):
         return len(set(self.nodes)) == 1
 
     def clocks(self) -> list[float]:
-        nodes = self.nodes
         try:
-            found = clocks(self, nodes)
+            found = clocks(self)
         except BaseException as error:
             self.left(error)
             raise
-        return [found[node].offset if node in found else 0.0 for node in nodes] if self.pid == 0 else []
+        return [found[node].offset if node in found else 0.0 for node in self.nodes] if self.pid == 0 else []
 
     def time(self) -> float:
         return time.perf_counter()

@@ -189,15 +189,15 @@ def test_wrong_arguments_are_named() -> None:
 def test_clocks_that_run_apart_have_one_axis() -> None:
     from pybsp.ground.clocks import Clock
 
-    # Host b is 2 s ahead when the run begins, and 2.001 s when it ends 10 s later.
-    clocks = Clocks(100.0, 110.0, {"b": Clock(2.0, 4e-4)}, {"b": Clock(2.001, 6e-4)})
+    # Node 1 is 2 s ahead when the run begins, and 2.001 s when it ends 10 s later.
+    clocks = Clocks(100.0, 110.0, {1: Clock(2.0, 4e-4)}, {1: Clock(2.001, 6e-4)})
     moments = np.array([100.0, 105.0, 110.0])
     there = np.rint(1e9 * (moments + 2 + 1e-4 * (moments - 100))).astype(np.int64)
-    assert clocks.common("b", there) == pytest.approx(1e9 * moments, abs=100)
-    assert clocks.common("a", there) is there
+    assert clocks.common(1, there) == pytest.approx(1e9 * moments, abs=100)
+    assert clocks.common(0, there) is there
     assert clocks.uncertain == pytest.approx(3e-4)
-    three = clocks._replace(first={**clocks.first, "c": Clock(0.0, 1e-3)}, last={**clocks.last, "c": Clock(0.0, 1e-4)})
-    assert three.uncertain == pytest.approx(8e-4)  # of b and c
+    three = clocks._replace(first={**clocks.first, 2: Clock(0.0, 1e-3)}, last={**clocks.last, 2: Clock(0.0, 1e-4)})
+    assert three.uncertain == pytest.approx(8e-4)  # of nodes 1 and 2
     assert clocks._replace(first={}, last={}).uncertain == 0
 
 
