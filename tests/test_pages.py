@@ -17,13 +17,8 @@ from pybsp.cli import main
 from .launching import ended_well, mpiexec, python, run
 
 ROOT = Path(__file__).parent.parent
-# Markdown of the project, wherever it is, but for environments and what was built.
-MARKDOWN = [
-    path
-    for path in sorted(ROOT.rglob("*.md"))
-    if not any(part.startswith(".") or part in ("build", "dist") for part in path.relative_to(ROOT).parts)
-]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
+MARKDOWN = [*sorted(ROOT.glob("*.md")), *PAGES]  # beside them may be anything: an environment, notes
 
 
 class Block(NamedTuple):
