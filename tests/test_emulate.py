@@ -463,7 +463,7 @@ def test_ranks_of_several_hosts_that_end_without_a_run_wait_for_each_other(tmp_p
     assert (ended.code, ended.out.count("ends")) == (0, 2), ended
     said = "pybsp: processor 0 has ended without a run, and has waited 0.2 s for the others of 2 to end or to begin one"
     assert ended.err.startswith(said) if warns else not ended.err, ended.err
-    assert ended.err.count("\n") == warns, ended.err
+    assert ended.err.count("\n") - ended.err.count("processor 1 has ended") == warns, ended.err  # MPI_Init takes time
 
 
 @pytest.mark.whole
