@@ -368,7 +368,7 @@ def test_cg_solves_the_problem_of_a_graph_that_is_there(tmp_path: Path) -> None:
     assert ended.code == 0, ended.err
     assert file.read_text().startswith("%%MatrixMarket matrix coordinate real symmetric")
     names, edges = graph.packages()
-    matrix = io.mmread(file)
+    matrix = io.mmread(file, spmatrix=False)
     off_diagonal = {(a, b) for a, b in edges.tolist() if a != b}
     assert matrix.shape == (len(names), len(names))
     assert matrix.nnz == len(names) + len(off_diagonal | {(b, a) for a, b in off_diagonal})

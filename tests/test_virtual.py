@@ -481,7 +481,7 @@ def test_labels_in_errors_are_without_control_characters(label: str) -> None:
         with pytest.raises(pybsp.BSPError) as raised:
             pybsp.simulate(main, p=2, checked=True)
         text = "".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
-        assert harmless(label) in text
+        assert harmless(label) in text or (main is fails and sys.version_info < (3, 11))  # whose errors take no notes
         assert label not in text
 
 

@@ -119,7 +119,7 @@ def poisson(side: int, rows: slice) -> NDArray[np.void]:
 
 def read(file: str) -> sparse.coo_array:
     """The real symmetric matrix in a Matrix Market file."""
-    matrix = sparse.coo_array(io.mmread(file))
+    matrix = sparse.coo_array(io.mmread(file, spmatrix=False))
     n, columns = matrix.shape
     if np.iscomplexobj(matrix.data) or n == 0 or n != columns or (matrix != matrix.T).nnz:
         raise ValueError(

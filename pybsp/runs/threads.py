@@ -99,7 +99,8 @@ def limited(ranks: int, cores: int) -> Iterator[None]:
 def _end_idle(libraries: ThreadpoolController) -> None:
     """End the threads that OpenBLAS has started, as it does itself at a fork; it starts them again for who needs them.
 
-    Not where the program has threads of its own, one of which may be in the library; those of pybsp never are.
+    Those of numpy 2.5 and later are not to be had: the call is not exported there. Not where the program has threads of
+    its own, one of which may be in the library; those of pybsp never are.
     """
     ours = {one.ident for one in _beside}
     if len(sys._current_frames().keys() - ours) > 1:  # `threading` does not know all

@@ -35,7 +35,7 @@ def of_dtype(dtype: str, rng: np.random.Generator, n: int, few: int) -> NDArray[
     if dtype in ("f8", "f4", "c16"):
         return np.where(rng.random(n) < 0.05, np.nan, numbers).astype(dtype)
     if dtype == "M8[s]":
-        return np.where(rng.random(n) < 0.05, np.datetime64("NaT"), numbers.astype(dtype))
+        return np.where(rng.random(n) < 0.05, np.datetime64("NaT", "s"), numbers.astype(dtype))
     if dtype == "object":
         return np.array([*(f"{number:x}" for number in numbers.tolist()), None], object)[:-1]
     return abs(numbers).astype(dtype)

@@ -144,7 +144,7 @@ def test_arguments_of_plans_and_costs_that_do_not_fit_are_refused_by_name(primit
     needed = {"k": 4, "n": 4, "degree": 2, "levels": 1, "copies": [[1]] * 4, "seed": 0}
     given = {one: needed[one] for one in needed if one in takes}
     for argument in {"degree", "levels", "root", "k"} & set(takes):
-        for value in (None, float("nan"), 0.5, -1, "2", [2], np.arange(2.0), np.datetime64("NaT")):
+        for value in (None, float("nan"), 0.5, -1, "2", [2], np.arange(2.0), np.datetime64("NaT", "s")):
             with pytest.raises(UsageError, match=rf"{name}\.plan: argument {argument}: expected"):
                 primitive.plan(4, **{**given, argument: value})
     machines: list[Any] = [None, [], 4, "machine.json"]
