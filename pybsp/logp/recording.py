@@ -20,7 +20,7 @@ from ..machines.logp import LogPMachine
 from ..transport import DRAIN, MAIL, Section
 from ..transport.clocks import clocks
 from ..transport.medium import MPITransport
-from .operations import RECV, SEND
+from .operations import MOST_TIME, RECV, SEND
 from .ranks import RankProcessor, TimeNotes
 from .timeline import Timeline
 from .trace import Times
@@ -81,7 +81,7 @@ class TracedProcessor(RankProcessor):
     """A processor that notes the times of its messages. See `RankProcessor`.
 
     Attributes:
-        work: steps that the program has given to `compute`.
+        work: steps that the program has given to `compute`, 2^62 at most.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class TracedProcessor(RankProcessor):
 
     def compute(self, steps: int) -> None:
         super().compute(steps)
-        self.work += int(steps)
+        self.work = min(self.work + int(steps), MOST_TIME)  # as much as a trace file holds
 
     def _stall(self, dest: int) -> None:
         before = self.stalled_seconds + self.credit_seconds

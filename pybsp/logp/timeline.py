@@ -64,7 +64,7 @@ class Timeline:
         gap, stalled, waiting: how much of the time from begun to ended passed because of the gap, of the capacity, or
             because no message was there. The rest is overhead.
         started, finished: when each processor began, and ended; shape (p,).
-        work: steps that each has given to `compute`.
+        work: steps that each has given to `compute`, 2^62 at most.
         paced: whether gaps were kept; always, where the model did it.
         uncertain: seconds by which times of different nodes may be off, at most.
         left_out: messages that are not in it, as there were more than are kept: it is of a run's beginning.
@@ -240,7 +240,7 @@ class Timeline:
         What a processor computed is not in its trace: it is the least that explains when its operations began.
 
         Raises:
-            UsageError: it is none; a message was not acquired; it takes 2^62 ns or more.
+            UsageError: it is none; a message was not acquired; it takes 2^62 ns or more, or 2^61 / p steps.
         """
         if not isinstance(simulation, Simulation):
             raise UsageError(
@@ -262,13 +262,18 @@ class Timeline:
             measured: what the schedule was made from, if that was a timeline.
 
         Raises:
-            UsageError: it takes 2^62 ns or more.
+            UsageError: it takes 2^62 ns or more, or 2^61 / p steps.
         """
         machine, trace, p = simulation.machine, simulation.trace, len(columns)
         if simulation.time * machine.step >= 1e-9 * MOST_TIME:
             raise UsageError(
                 f"pybsp.logp.Timeline: expected times below 2^62 ns, got {simulation.time} steps of {machine.step:g} "
                 "s; take a machine with a shorter step"
+            )
+        if simulation.time >= MOST_TIME // (2 * p):  # below, the times of all processors are on one axis
+            raise UsageError(
+                f"pybsp.logp.Timeline: expected less than 2^61 / p = {MOST_TIME // (2 * p)} steps, got "
+                f"{simulation.time}; take a machine with a longer step than {machine.step:g} s"
             )
         pids = np.repeat(np.arange(p), np.diff(columns.begins))
         steps = columns.sizes if measured is None else np.rint(columns.sizes * 1e-9 / machine.step)

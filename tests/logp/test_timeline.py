@@ -312,3 +312,26 @@ def test_times_that_are_no_nanoseconds_are_refused() -> None:
         Timeline.of(simulation)
     timeline = Timeline.of(simulate(lambda proc: proc.compute(1000), machine=LogPMachine(p=1, L=16, o=1, G=4)))
     assert timeline.seconds == pytest.approx(1000)
+
+
+def test_more_steps_than_fit_on_one_axis_are_refused() -> None:
+    def late(proc: Processor) -> None:
+        if proc.pid:
+            proc.compute(1 << 60)
+            proc.send(0, 1)
+        else:
+            for _ in range(1, proc.p):
+                proc.recv()
+
+    with pytest.raises(UsageError, match=r"less than 2\^61 / p = 288230376151711744 steps, got 115292.*longer step"):
+        Timeline.of(simulate(late, machine=LogPMachine(p=8, L=16, o=1, G=4, step=1e-9)))
+
+
+def test_steps_that_a_run_computes_are_as_many_as_a_trace_file_holds() -> None:
+    def long(proc: Processor) -> None:
+        for _ in range(3):
+            proc.compute(1 << 62)
+
+    timeline = logp.run(long, trace=True).timeline
+    assert timeline is not None
+    assert timeline.work.tolist() == [1 << 62]
