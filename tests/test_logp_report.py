@@ -61,6 +61,15 @@ def test_a_file_has_the_timeline_bit_for_bit(trace: Path) -> None:
     assert found.predicted.seconds == found.timeline.seconds
 
 
+def test_further_words_of_long_messages_are_gap_in_a_file_too(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    original = traced(dataclasses.replace(MACHINE, G_word=1e-6), virtual=True)
+    TraceFile().add_logp(str(path), original)
+    (found,) = logp_report.read(str(path))
+    for part, seconds in original.timeline.spent().items():
+        assert found.timeline.spent()[part].tolist() == seconds.tolist(), part
+
+
 def test_times_of_more_than_a_hundred_days_are_read_bit_for_bit(tmp_path: Path) -> None:
     long = dataclasses.replace(MACHINE, step=7e7)  # seconds; together the processors' are beyond 2^63 ns
     path = tmp_path / "trace.json"

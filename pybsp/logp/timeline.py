@@ -405,15 +405,18 @@ class Timeline:
         paced: bool,
         uncertain: float = 0.0,
         left_out: int = 0,
+        virtual: bool = False,
     ) -> Timeline:
-        """What was measured: what the operations' time went to follows from when they were ready."""
+        """What was measured, or simulated: what the operations' time went to follows from when they were ready."""
         sends = kinds == SEND
         stalled = np.where(sends, np.clip(ended - ready, 0, ended - begun), 0)
         waiting = np.where(sends, 0, np.clip(ready - begun, 0, ended - begun))
         gap = np.zeros_like(begun)
-        if paced:
+        o, G = (round(steps * machine.step * 1e9) for steps in (machine.o, machine.G))
+        if virtual:  # the model's overhead is o; a port is in its gap, further words streaming, for all that is left
+            gap = np.maximum(ended - begun - stalled - waiting - o, 0)
+        elif paced:
             pids = np.repeat(np.arange(len(started)), np.diff(first))
-            o, G = (round(steps * machine.step * 1e9) for steps in (machine.o, machine.G))
             for kind in (SEND, RECV):
                 own = np.flatnonzero(kinds == kind)
                 before, after = own[:-1], own[1:]

@@ -178,6 +178,7 @@ def run_of(value: Any) -> TracedRun:
         found["paced"],
         found["uncertain"],
         found["left out"],
+        found["virtual"],
     )
     return TracedRun(timeline, found["capacity"], found["virtual"], found["hosts"], found["date"], found["versions"])
 
