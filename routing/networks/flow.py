@@ -47,6 +47,7 @@ class Flow(NamedTuple):
     queue_length: packets that waited for each link at a time, at most, shape (links,).
     link_load: packets that left over each link, shape (links,).
     period: steps that a packet keeps each link busy, shape (links,).
+    busy: steps up to `steps` in which each link was, shape (links,).
 
     Examples:
         >>> from pybsp.routing import networks
@@ -66,6 +67,7 @@ class Flow(NamedTuple):
     queue_length: Ints
     link_load: Ints
     period: Ints
+    busy: Ints
 
     def __repr__(self) -> str:
         left = int((self.delivered < 0).sum())
@@ -81,7 +83,7 @@ class Flow(NamedTuple):
     @property
     def utilization(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """The part of the time for which each link was busy, shape (links,)."""
-        return self.link_load * self.period / max(self.steps, 1)
+        return self.busy / max(self.steps, 1)
 
     def mean_latency(self, begin: int, end: int) -> float:
         """Of packets due from step `begin` to `end`, and not at their ends at once; inf if some have not arrived."""
@@ -165,7 +167,8 @@ def flow(
         generator("flow", seed),
     )
     steps = run.run(until)
-    return Flow(network, injections, steps, run.delivered, run.hops, run.longest, run.load, period)
+    busy = run.load * period - np.maximum(run.free_at - steps, 0)  # not what a link carries when all is over
+    return Flow(network, injections, steps, run.delivered, run.hops, run.longest, run.load, period, busy)
 
 
 def period_of(network: Network, period: ArrayLike) -> Ints:
@@ -255,7 +258,7 @@ class _FlowRun:
         self._waiting = np.zeros(links, np.int64)
         self.longest = np.zeros(links, np.int64)
         self.load = np.zeros(links, np.int64)
-        self._free_at = np.zeros(links, np.int64)
+        self.free_at = np.zeros(links, np.int64)
         self._turn = np.zeros(links, np.int64)
         self._taken = np.zeros(links * self._channels + network.nodes, np.int64)  # places
         self._coming: dict[int, list[Ints]] = {}  # by time
@@ -287,7 +290,7 @@ class _FlowRun:
             events = [min(self._coming)] if self._coming else []
             if self._begun < len(self._times):
                 events.append(int(self._times[self._begun]))
-            busy = self._free_at[self._free_at > now]
+            busy = self.free_at[self.free_at > now]
             if len(busy):
                 events.append(int(busy.min()))
             if left and not events:
@@ -366,7 +369,7 @@ class _FlowRun:
         if not len(active):
             return 0
         link = active // self._channels
-        ready = self._free_at[link] <= now
+        ready = self.free_at[link] <= now
         if self._buffers is not None:
             ready &= self._taken[active] < self._buffers
         if not ready.all():
@@ -386,7 +389,7 @@ class _FlowRun:
         self._queues.take(active)
         self._waiting[link] -= 1
         self.load[link] += 1
-        self._free_at[link] = now + self._period[link]
+        self.free_at[link] = now + self._period[link]
         self._give_back(heads)
         self._place[heads] = active
         self._taken[active] += 1

@@ -249,6 +249,15 @@ def test_waiting_for_a_link_is_that_of_m_d_1(rho: float, period: int) -> None:
     assert done.utilization[done.link_load > 0].mean() == pytest.approx(rho, rel=0.03)
 
 
+def test_a_link_that_is_busy_when_all_is_over_was_busy_until_then() -> None:
+    pair, nine = networks.LinearArray(2), Injections.at([0] * 9, [0] * 9, [1] * 9, p=2)
+    for until in None, 5, 21:
+        done = flow(pair, nine, period=10, until=until)
+        assert (done.busy.tolist(), done.utilization.tolist()) == ([done.steps, 0], [1.0, 0.0])
+    alone = flow(pair, Injections.at([3], [0], [1], p=2), period=10)
+    assert (alone.steps, alone.busy.tolist(), alone.utilization.tolist()) == (4, [1, 0], [0.25, 0.0])
+
+
 @pytest.mark.whole
 def test_a_torus_saturates_at_eight_over_its_side_of_uniform_traffic() -> None:
     torus = Torus((8, 8))
