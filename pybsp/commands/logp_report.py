@@ -45,10 +45,12 @@ def read(path: str, machine: LogPMachine | None = None) -> list[TracedRun]:
 
     Args:
         path: of the file.
-        machine: to predict by; None: that of each run, if it was measured.
+        machine: to predict by; None: that of each run, if it was measured. Where that predicts nothing, the run says
+            why.
 
     Raises:
-        UsageError: it cannot be read, is none, or has no LogP run; the text says what was expected where.
+        UsageError: it cannot be read, is none, or has no LogP run, or the machine that is given predicts nothing; the
+            text says what was expected where.
     """
     origin, way_out = f"trace file {path}", "write one with `pybsp run --trace FILE`"
     content = versioned(read_json(path, "trace file"), origin, FORMAT, VERSION, way_out)
@@ -56,13 +58,18 @@ def read(path: str, machine: LogPMachine | None = None) -> list[TracedRun]:
     if not found:
         raise UsageError(f"{origin}: it has no LogP run; of BSP runs `pybsp report` shows the ledger (--ledger)")
     for number, run in enumerate(found):
-        by = machine or (run.timeline.machine if run.timeline.machine.calibrated else None)
-        if by is not None:
-            by = dataclasses.replace(by, p=run.timeline.p)
-            try:
-                found[number] = dataclasses.replace(run, predicted=predict(run.timeline, by))
-            except UsageError as error:
+        own = run.timeline.machine
+        by = machine or (own if own.calibrated else None)
+        if by is None:
+            continue
+        try:
+            predicted = predict(run.timeline, dataclasses.replace(by, p=run.timeline.p))
+        except UsageError as error:
+            if machine is not None:
                 raise UsageError(f"{origin}: logp[{number}]: {error}") from error
+            found[number] = dataclasses.replace(run, unpredicted=str(error))
+        else:
+            found[number] = dataclasses.replace(run, predicted=predicted)
     return found
 
 
@@ -108,7 +115,7 @@ def title(number: int, run: TracedRun) -> str:
     figures = ", ".join(f"{name} = {getattr(by, name) * by.step:.3g} s" for name in ("L", "o", "G"))
     if by.G_word is not None:
         figures += f", G_word = {by.G_word:.3g} s"
-    if run.predicted is None and not run.virtual:
+    if run.predicted is None and not run.unpredicted and not run.virtual:
         figures = "no machine file"
     pace = ", with pace" if timeline.paced and not run.virtual else ""
     return harmless(
@@ -143,11 +150,13 @@ def notes(run: TracedRun) -> Iterator[str]:
             f"Clocks of nodes are compared by messages: times of two nodes may be off by {timeline.uncertain:.2g} s, "
             "half of the round trips, at most."
         )
+    if run.unpredicted:
+        yield f"There is no prediction ({run.unpredicted}): --machine FILE takes another machine."
     if run.virtual:
         yield "Times are virtual. What was computed is the least that explains when messages were sent and acquired."
-    elif predicted is None:
+    elif predicted is None and not run.unpredicted:
         yield "There is no machine to predict by: --machine FILE takes one that `pybsp calibrate` wrote."
-    else:
+    elif predicted is not None:
         yield (
             "Predicted: the same operations on the simulated machine, in each processor's order, with what it computed "
             "between them as measured. Cells are measured / predicted."

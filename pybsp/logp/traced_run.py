@@ -44,6 +44,7 @@ class TracedRun:
         hosts: of each processor.
         date, versions: as in a ledger.
         predicted: what the model says; None where there is no machine to predict by. It is not in the file.
+        unpredicted: why there is none, where there is a machine; "" else.
     """
 
     timeline: Timeline
@@ -53,6 +54,7 @@ class TracedRun:
     date: str
     versions: Mapping[str, str]
     predicted: Timeline | None = None
+    unpredicted: str = ""
 
     @property
     def spans(self) -> int:
