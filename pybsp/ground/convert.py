@@ -116,9 +116,11 @@ def check_program(operation: str, argument: str, program: Any, of: str = "BSP ma
     if not callable(program):
         raise UsageError(f"{expected}, got {program!r}")
     name = getattr(program, "__qualname__", program)
-    if inspect.iscoroutinefunction(program):
+    call = type(program).__call__
+    called = call if inspect.isfunction(call) else program  # of an object of a class of one's own, what that says
+    if inspect.iscoroutinefunction(called):
         raise UsageError(f"{expected}, got an async one, {name}, which runs nothing when it is called; use def")
-    if inspect.isgeneratorfunction(program) or inspect.isasyncgenfunction(program):
+    if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
         raise UsageError(f"{expected}, got a generator, {name}, which runs nothing when it is called: it has a yield")
     try:
         inspect.signature(program, follow_wrapped=False).bind_partial(None)  # a decorator may hand on other arguments

@@ -658,10 +658,32 @@ def test_an_error_that_a_program_catches_is_its_own_business() -> None:
     assert done.busy.tolist() == [2, 2]
 
 
+class Generating:
+    """A program that is an object; it runs nothing."""
+
+    def __call__(self, proc: Processor) -> Any:
+        yield proc.pid
+
+    def __repr__(self) -> str:
+        return "generating"
+
+
+class Asynchronous(Generating):
+    """Likewise."""
+
+    async def __call__(self, proc: Processor) -> Any:
+        return proc.pid
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
         ({"program": 3}, "argument program: expected a function of a LogP processor, got 3"),
+        (
+            {"program": Generating()},
+            "got a generator, generating, which runs nothing when it is called: it has a yield",
+        ),
+        ({"program": Asynchronous()}, "got an async one, generating, which runs nothing when it is called; use def"),
         ({"p": 0}, "argument p: expected a whole number from 1 to 2147483647, got 0"),
         ({"p": 1 << 70}, "argument p: expected a whole number from 1 to 2147483647, got 1180591620717411303424"),
         ({"p": True}, "argument p: expected a whole number"),
