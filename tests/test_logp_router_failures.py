@@ -7,6 +7,8 @@ from textwrap import dedent
 
 import pytest
 
+import pybsp
+
 from .launching import LIMIT, Ended, failed_once, mpiexec, python, run
 
 ALGORITHMS = ("sorted", "offline", "random")
@@ -92,3 +94,14 @@ def test_the_ledger_says_which_router_it_was(tmp_path: Path) -> None:
     )
     assert ended.code == 0, ended.err
     assert '"router": "logp-offline"' in (tmp_path / "ledger.json").read_text()
+
+
+@pytest.mark.parametrize("rate", [1e9, 1e-10])
+def test_computing_of_more_steps_than_can_be_counted_is_an_error_of_the_router(rate: float) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.work(1e300 * bsp.pid)
+        bsp.sync()
+
+    machine = pybsp.BSPMachine(2, 1e-8, 1e-6, rate)
+    with pytest.raises(pybsp.UsageError, match=r'router "logp-sorted": .* 2\^63 steps or more: .*compute less'):
+        pybsp.simulate(main, machine=machine, router="logp-sorted")

@@ -189,7 +189,7 @@ class LogPMachine(MachinePart):
             )
         gap = machine.g * words or machine.l / 16 or 1e-9
         step = gap / 4
-        if not (is_finite(step) and step > 0 and is_finite(machine.l / step) and is_finite(machine.o_msg / step)):
+        if not (is_finite(step) and step > 0 and max(machine.l, machine.o_msg) / step <= LARGEST):
             raise UsageError(
                 f"LogPMachine.from_bsp: expected l and o_msg of at most 2^51 gaps, got l = {machine.l!r}, o_msg = "
                 f"{machine.o_msg!r} and a gap of {gap!r} seconds"

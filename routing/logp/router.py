@@ -21,10 +21,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...errors import UsageError
+from ...logp.arguments import MOST_STEPS
 from ...logp.engine import Engine
 from ...logp.processor import Message
 from ...logp.ranks import RankProcessor
 from ...logp.schedule import schedule_of
+from ...logp.wording import too_long
 from ...machines.logp import LogPMachine
 from ...transport import FREE, KIND, Arrival, Charge, Parcel, Parcels, Transport
 from ...transport.medium import MPITransport
@@ -215,7 +218,10 @@ class _Simulated:
         return max((execution.in_transit for execution in self.executions), default=0)
 
     def execute(self, kind: int, note: bytes, packets: Packets, charge: Charge, grace: float | None) -> Routed:
-        start = self._clock + math.ceil(round(charge.seconds / self._logp.step, 6))  # a part of a step is one
+        computing = charge.seconds / self._logp.step
+        if computing > MOST_STEPS:  # it may be infinite
+            raise UsageError(f'router "{self._routing.name}": {too_long(self._logp.step)}')
+        start = self._clock + math.ceil(round(computing, 6))  # a part of a step is one
         what: Routed
         what, messages, clock, execution = self._transport.together(
             (kind, note, packets, charge.counts, start), self._run

@@ -128,7 +128,7 @@ def test_messages_of_no_words_are_refused(words: Any) -> None:
         LogPMachine.from_bsp(BSPMachine(5, 1e-8, 1e-6, 1e9), words)
 
 
-@pytest.mark.parametrize("bsp", [(1e-300, 1e300, 0.0), (1e-8, 1e-6, 1e308), (5e-324, 1e-6, 0.0)])
+@pytest.mark.parametrize("bsp", [(1e-300, 1e300, 0.0), (1e-15, 100.0, 0.0), (1e-8, 1e-6, 1e308), (5e-324, 1e-6, 0.0)])
 def test_a_gap_that_others_have_too_many_of_is_refused(bsp: tuple[float, float, float]) -> None:
     g, latency, o_msg = bsp
     with pytest.raises(UsageError, match="from_bsp: expected l and o_msg of at most 2\\^51 gaps"):
