@@ -70,6 +70,16 @@ def test_further_words_of_long_messages_are_gap_in_a_file_too(tmp_path: Path) ->
         assert found.timeline.spent()[part].tolist() == seconds.tolist(), part
 
 
+def test_what_was_simulated_is_not_called_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "trace.json"
+    TraceFile().add_logp(str(path), traced(virtual=True))
+    assert command(["report", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "simulated/predicted 1 (error 0.0%): simulated" in text
+    assert "Cells are simulated / predicted." in text
+    assert "measured" not in text
+
+
 def test_times_of_more_than_a_hundred_days_are_read_bit_for_bit(tmp_path: Path) -> None:
     long = dataclasses.replace(MACHINE, step=7e7)  # seconds; together the processors' are beyond 2^63 ns
     path = tmp_path / "trace.json"

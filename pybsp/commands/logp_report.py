@@ -130,11 +130,11 @@ def headline(run: TracedRun) -> str:
     count = f"{timeline.sent.sum()} messages of {timeline.words_sent.sum()} words"
     seconds = timeline.seconds
     if predicted is None:
-        return f"{'simulated' if run.virtual else 'measured'} {seconds:.4g} s; {count}"
-    error = f"measured/predicted {_ratio(seconds, predicted.seconds)}"
+        return f"{run.kind} {seconds:.4g} s; {count}"
+    error = f"{run.kind}/predicted {_ratio(seconds, predicted.seconds)}"
     if predicted.seconds > 0:
         error += f" (error {abs(seconds / predicted.seconds - 1):.1%})"
-    return f"{error}: measured {seconds:.4g} s, predicted {predicted.seconds:.4g} s; {count}"
+    return f"{error}: {run.kind} {seconds:.4g} s, predicted {predicted.seconds:.4g} s; {count}"
 
 
 def notes(run: TracedRun) -> Iterator[str]:
@@ -154,13 +154,13 @@ def notes(run: TracedRun) -> Iterator[str]:
         yield f"There is no prediction ({run.unpredicted}): --machine FILE takes another machine."
     if run.virtual:
         yield "Times are virtual. What was computed is the least that explains when messages were sent and acquired."
-    elif predicted is None and not run.unpredicted:
-        yield "There is no machine to predict by: --machine FILE takes one that `pybsp calibrate` wrote."
-    elif predicted is not None:
+    if predicted is not None:
         yield (
             "Predicted: the same operations on the simulated machine, in each processor's order, with what it computed "
-            "between them as measured. Cells are measured / predicted."
+            f"between them as {run.kind}. Cells are {run.kind} / predicted."
         )
+    elif not run.virtual and not run.unpredicted:
+        yield "There is no machine to predict by: --machine FILE takes one that `pybsp calibrate` wrote."
 
 
 def cells(run: TracedRun) -> tuple[list[str], list[list[str]]]:
@@ -171,7 +171,7 @@ def cells(run: TracedRun) -> tuple[list[str], list[list[str]]]:
     ends = [1e-9 * one.finished for one in both]
     head = ["processor", "sent", "acquired", "words sent", *(f"{part} [s]" for part in PARTS), "end [s]"]
     if predicted is not None:
-        head.append("measured/predicted")
+        head.append(f"{run.kind}/predicted")
     group = -(-timeline.p // ROWS)
     counts = timeline.sent, timeline.acquired, timeline.words_sent
 
@@ -200,7 +200,7 @@ def _ratio(measured: float, predicted: float) -> str:
 
 def pictures(run: TracedRun) -> Iterator[str]:
     """What each processor does as time goes by: as measured, and below it, on the same axis, as predicted."""
-    both = [("simulated" if run.virtual else "measured", run.timeline)]
+    both = [(run.kind, run.timeline)]
     both += [] if run.predicted is None else [("predicted", run.predicted)]
     longest = max(float(timeline.finished.max(initial=0)) for _, timeline in both) or 1.0
     along = Axis(0.0, longest * 1e-9, "seconds")

@@ -57,6 +57,11 @@ class TracedRun:
     unpredicted: str = ""
 
     @property
+    def kind(self) -> str:
+        """What its times are."""
+        return "simulated" if self.virtual else "measured"
+
+    @property
     def spans(self) -> int:
         """Operations of it."""
         return len(self.timeline)
@@ -69,8 +74,7 @@ class TracedRun:
     def events(self, run: int, begin: int) -> Iterator[dict[str, Any]]:
         """In Chrome's trace form: what was measured is one process there, what was predicted another."""
         hosts = "virtual processors" if self.virtual else f"on {', '.join(sorted(set(self.hosts)))}"
-        kind = "simulated" if self.virtual else "measured"
-        yield from slices(self.timeline, run, f"run {run}, {kind}: p = {self.timeline.p} {hosts}", begin)
+        yield from slices(self.timeline, run, f"run {run}, {self.kind}: p = {self.timeline.p} {hosts}", begin)
         if self.predicted is not None:
             yield from slices(self.predicted, PREDICTED + run, f"run {run}, predicted", begin)
 
