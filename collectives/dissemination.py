@@ -190,7 +190,7 @@ def _first_received(call: Call, root: int, most: int, out: Any) -> Supersteps[Co
         if letters := (yield from call.sync()):
             return Copy.came(letters, superstep, out)
     call.differ(
-        f"argument root: expected the same on all processors; processor {call.bsp.pid} was given {root} and heard "
+        f"argument root: expected the same on all processors; one was given {root} and heard "
         f"nothing in {most} supersteps"
     )
 

@@ -194,7 +194,7 @@ def _numbered(
             call.send(dest, upto if dest > pid else downto, (item_type,))
         letters = yield from call.sync(sources(step.receives(pid)))
         for letter in letters:
-            item_type = agreed(item_type, letter.note[0])
+            item_type = agreed(call.bsp, item_type, letter.note[0])
             if letter.source < pid:
                 upto += letter.payload
             else:

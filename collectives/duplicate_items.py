@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..ground.convert import no_mask
 from .duplicate_shares import Counts, Share, cut
-from .primitive import item_words, own_argument, packed
+from .primitive import Processors, item_words, own_argument, packed, pids_of
 
 Records = NDArray[Any]  # shape (n,), fields "item" and "copies": each an item that is to be copied so many times
 MOST = 2**62  # copies in all
@@ -104,7 +104,7 @@ def opened(items: Any, copies: Any, p: int, pid: int) -> tuple[ItemType, int, Re
     return item_type, len(items), records
 
 
-def agreed(mine: ItemType | None, theirs: ItemType | None) -> ItemType | None:
+def agreed(bsp: Processors, mine: ItemType | None, theirs: ItemType | None) -> ItemType | None:
     """The type that all items have.
 
     Raises:
@@ -114,9 +114,10 @@ def agreed(mine: ItemType | None, theirs: ItemType | None) -> ItemType | None:
         return mine or theirs
     if mine[:-1] != theirs[:-1]:
         one, other = sorted((mine, theirs), key=lambda item_type: item_type.pid)
+        first, second = pids_of(bsp, [one.pid, other.pid])
         raise UsageError(
             f"duplicate: argument items: expected the same on all processors that have items, got {one} on processor "
-            f"{one.pid} and {other} on processor {other.pid}; convert them first, as by items.astype"
+            f"{first} and {other} on processor {second}; convert them first, as by items.astype"
         )
     return min(mine, theirs, key=lambda item_type: item_type.pid)
 

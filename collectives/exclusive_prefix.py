@@ -206,7 +206,7 @@ def _small(
     if came:
         before = came[0]
         if len(came) > 1:
-            before = applied(name, pid, reduce, op, came)
+            before = applied(name, reduce, op, came)
             bsp.work((len(came) - 1) * found.words)
         if kind is np.ndarray and isinstance(before, np.generic):
             before = np.array(before)  # numpy's operators make numbers of arrays without axes

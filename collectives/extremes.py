@@ -56,7 +56,7 @@ def _candidate(bsp: BSP, which: Which, block: NDArray[Any]) -> NDArray[Any]:
     own = np.zeros(1, _fields(block.dtype))
     # Of a dtype without an order an empty block is as wrong as any: all processors raise.
     some = block if block.size else np.zeros(1, block.dtype)
-    index = int(of_argument(which, bsp.pid, "array", partial(_first_of(which), some)))
+    index = int(of_argument(which, "array", partial(_first_of(which), some)))
     if block.size:
         own[0] = (block.reshape(-1)[index], index, block.size)
     return own

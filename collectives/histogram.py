@@ -214,7 +214,7 @@ class _Given(NamedTuple):
 
 def _counted(bsp: BSP, given: _Given, limits: tuple[Any, Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:
     """The counts of this processor, and the edges of the bins."""
-    counts, edges = of_argument(NAME, bsp.pid, "values", partial(_count, given, limits))
+    counts, edges = of_argument(NAME, "values", partial(_count, given, limits))
     bsp.work(given.block.size)
     return counts, edges
 

@@ -164,7 +164,7 @@ def folded(bsp: BSP, name: str, came: Sequence[Any], own: Any, op: Operator, wor
         own.flags.writeable = False  # an op that works in place would change the caller's
     values = [unpacked(one) for one in came]
     values.insert(pid, own)
-    total = applied(name, pid, fold, list(enumerate(values)), op)
+    total = applied(name, fold, list(enumerate(values)), op)
     bsp.work(len(came) * words)
     return own_result(total)
 

@@ -331,9 +331,10 @@ class Call:
         if came == expected:
             return
         odd = sorted(set(expected).symmetric_difference(came)) or came
+        (own, other), awaited, came = (pids_of(self.bsp, some) for some in ([self.bsp.pid, odd[0]], expected, came))
         self._stream.differ(
-            f"{self.name}: processor {self.bsp.pid} expected messages from {shortened(expected)} and got them from "
-            f"{shortened(came)}: processor {odd[0]} has called it with other arguments than this one "
+            f"{self.name}: processor {own} expected messages from {shortened(awaited)} and got them from "
+            f"{shortened(came)}: processor {other} has called it with other arguments than this one "
             f"({', '.join(f'{k}={v}' for k, v in self._agreed.items())}), in another superstep, or not at all; all "
             "processors must call it together, and with equal arguments"
         )
@@ -352,7 +353,13 @@ class Call:
         Raises:
             UsageError: the function raised.
         """
-        return of_argument(self.name, self.bsp.pid, argument, share)
+        return of_argument(self.name, argument, share)
+
+
+def pids_of(bsp: Processors, numbers: Iterable[int]) -> list[int]:
+    """The pids in the machine, by which errors name processors: a group has numbers of its own."""
+    members = getattr(bsp, "members", None)
+    return [*numbers] if members is None else [members[number] for number in numbers]
 
 
 def shortened(pids: Sequence[int]) -> str:
@@ -658,7 +665,7 @@ def placed(name: str, result: Any, out: Any) -> Any:
     return out
 
 
-def of_argument(name: str, pid: int, argument: str, share: Callable[[], Result]) -> Result:
+def of_argument(name: str, argument: str, share: Callable[[], Result]) -> Result:
     """What a function gives that works on an argument, or is one.
 
     Raises:
@@ -667,10 +674,10 @@ def of_argument(name: str, pid: int, argument: str, share: Callable[[], Result])
     try:
         return share()
     except Exception as error:
-        raise UsageError(f"{name}: argument {argument}: {raised(error, pid)}") from error
+        raise UsageError(f"{name}: argument {argument}: {raised(error)}") from error
 
 
-def applied(name: str, pid: int, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+def applied(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """What a function of the user's makes of two things.
 
     Raises:
@@ -679,14 +686,14 @@ def applied(name: str, pid: int, function: Callable[[Any, Any], Any], a: Any, b:
     try:
         return function(a, b)
     except Exception as error:
-        raise UsageError(f"{name}: argument op: {raised(error, pid)}") from error
+        raise UsageError(f"{name}: argument op: {raised(error)}") from error
 
 
-def raised(error: Exception, pid: int) -> str:
+def raised(error: Exception) -> str:
     """What a function of the user's raised, in words, and the way out where that is known."""
     read_only = isinstance(error, ValueError) and "read-only" in str(error)
     way = "; it gets what it must not change: let it return a new value" if read_only else ""
-    return f"raised {type(error).__name__}: {error} (on processor {pid}){way}"
+    return f"raised {type(error).__name__}: {error}{way}"
 
 
 def in_turn(parts: Parts, op: Operator) -> Any:

@@ -122,7 +122,7 @@ def random_permutation(
     found = np.concatenate([parts[pid], *(letter.payload for letter in letters)])
     if found.size != cuts[pid + 1] - cuts[pid]:
         call.differ(
-            f"processor {pid} expected {cuts[pid + 1] - cuts[pid]} numbers, and got {found.size}: the others drew "
+            f"a processor expected {cuts[pid + 1] - cuts[pid]} numbers, and got {found.size}: the others drew "
             "other ones; versions of numpy must be equal on all processors"
         )
     random.shuffle(found)

@@ -149,12 +149,12 @@ def _by_records(
         own, came = array[first:last], theirs[parity]
         if plain and len(came) <= 1:
             other = came[0][1] if came else own  # nothing, of the dtype that op makes
-            found = applied(name, pid, op, own, other) if place == 0 else applied(name, pid, op, other, own)
+            found = applied(name, op, own, other) if place == 0 else applied(name, op, other, own)
         elif came:
             own.flags.writeable = False  # an op that works in place would change the caller's
-            found = applied(name, pid, fold, [*came[:place], (pid, own), *came[place:]], op)
+            found = applied(name, fold, [*came[:place], (pid, own), *came[place:]], op)
         else:
-            found = applied(name, pid, op, own, own) if elementwise(op) else own
+            found = applied(name, op, own, own) if elementwise(op) else own
         shown.log.work += len(came) * words
         return cast("NDArray[Any]", own_result(found))
 
@@ -194,7 +194,7 @@ def _small(
     if came:
         mine = folded(bsp, name, came, mine, op, found.words, found.fold)
     elif elementwise(op):
-        mine = applied(name, pid, op, mine, mine)  # nothing, of the dtype that op makes
+        mine = applied(name, op, mine, mine)  # nothing, of the dtype that op makes
     return placed(name, own_result(mine), out)
 
 

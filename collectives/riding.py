@@ -167,7 +167,7 @@ def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, r
             own.flags.writeable = False  # an op that works in place would change the caller's
         parts = [(source, read(note)) for source, note in came]
         parts.insert(place, (pid, own))
-        value = own_result(applied(name, pid, fold, parts, op))
+        value = own_result(applied(name, fold, parts, op))
         log.work += words * len(came)
         return value
 

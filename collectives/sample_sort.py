@@ -18,7 +18,7 @@ from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from .arguments import in_range
 from .plan import Plan, Step, joined, to_all
-from .primitive import Call, flag, integer, numbers, packed, primitive, unpacked
+from .primitive import Call, flag, integer, numbers, packed, pids_of, primitive, unpacked
 from .regular_sampling import Counts, Keys, cut_selected, cut_sorted, most, sample_places, select, split
 
 NAME = "sample_sort"
@@ -290,10 +290,10 @@ def common(argument: str, dtypes: Sequence[tuple[int, np.dtype[Any]]], own: np.d
 
 
 def agreed(
-    blocks: Sequence[BlockHeader], own: BlockHeader
+    bsp: BSP, blocks: Sequence[BlockHeader], own: BlockHeader
 ) -> tuple[np.dtype[Any], np.dtype[Any] | None, tuple[int, ...]]:
     """What all blocks have in common: dtype of keys, dtype and shape of a value. An empty block goes with any other."""
-    filled = [(pid, block) for pid, block in enumerate(blocks) if block.n]
+    filled = [(pid, block) for pid, block in zip(pids_of(bsp, range(bsp.p)), blocks, strict=True) if block.n]
     dtype = common("keys", [(pid, block.dtype) for pid, block in filled], own.dtype)
     forms = [(pid, block.values) for pid, block in filled if block.values is not None]
     if own.values is None:
@@ -398,7 +398,7 @@ def run(call: Call, block: Keys, carried: NDArray[Any] | None, stable: bool) -> 
     blocks.insert(pid, mine)
     pieces = [unpacked(letter.payload) for letter in letters]
     pieces.insert(pid, samples)
-    dtype, value_dtype, shape = agreed(blocks, mine)
+    dtype, value_dtype, shape = agreed(bsp, blocks, mine)
 
     # 3. They determine the splitters, which cut the block.
     sizes, empty = [other.n for other in blocks], np.empty(0, dtype)

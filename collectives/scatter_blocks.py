@@ -13,7 +13,7 @@ from ..rides.ride import Supersteps
 from .blocks import block_of, cut
 from .one_superstep import block_words, exchange_at, owned, run
 from .plan import Plan
-from .primitive import NOT_SMALL, Call, checked_out, packed, placed, primitive, processor, root_of
+from .primitive import NOT_SMALL, Call, checked_out, packed, pids_of, placed, primitive, processor, root_of
 from .scatter import cost as cost_of_values
 from .scatter import plan as plan_of_values
 
@@ -57,9 +57,8 @@ def _small(
 def _cut(bsp: BSP, array: Any, counts: ArrayLike | None) -> list[NDArray[Any]]:
     """The blocks of the root's array."""
     if array is None:
-        raise UsageError(
-            f"scatter_blocks: argument array: expected an array on the root, processor {bsp.pid}, got None"
-        )
+        (own,) = pids_of(bsp, [bsp.pid])
+        raise UsageError(f"scatter_blocks: argument array: expected an array on the root, processor {own}, got None")
     whole = block_of("scatter_blocks", "array", array, objects=True)
     return cut("scatter_blocks", whole, counts, bsp.p)
 

@@ -77,7 +77,7 @@ def _small(bsp: BSP, values: Any, flags: Any, op: np.ufunc, *, out: NDArray[Any]
     agreed = {"values": row_kind(block), "op": check_operator(NAME, op)}
     came = [one.view(own.dtype) for one in at_once(bsp, NAME, agreed, scheme, own.view(np.uint8))]
     if came:
-        before = applied(NAME, bsp.pid, reduce, _behind(op), came)
+        before = applied(NAME, reduce, _behind(op), came)
         bsp.work((len(came) - 1) * size)
         _put_in_front(bsp, before, head, op)
     bsp.work(len(block) * row_words(block))
@@ -141,7 +141,7 @@ def _begun(
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """The prefix sums of a block as if nothing were before it; those up to its first flag; what goes to others."""
     n = len(block)
-    sums = applied(NAME, bsp.pid, partial(_accumulated, op=op, out=out), block, marks)
+    sums = applied(NAME, partial(_accumulated, op=op, out=out), block, marks)
     begins = bool(marks.any())
     bsp.work(n * row_words(block))
     fields: list[Any] = [("sum", block.dtype, block.shape[1:]), ("begins", np.bool_), ("some", np.bool_)]
@@ -169,7 +169,7 @@ def _behind(op: np.ufunc) -> Operator:
 def _put_in_front(bsp: BSP, before: NDArray[Any] | None, head: NDArray[Any], op: np.ufunc) -> None:
     """What the segment that goes on here has before is put in front of its sums."""
     if before is not None and before["some"][0]:
-        head[...] = applied(NAME, bsp.pid, op, before["sum"], head)
+        head[...] = applied(NAME, op, before["sum"], head)
 
 
 def _checked(values: Any, flags: Any, op: Any) -> tuple[NDArray[Any], NDArray[np.bool_], Any]:

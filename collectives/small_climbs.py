@@ -167,13 +167,13 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
                     and -INT_END <= (total := quick(int(a), int(b))) < INT_END
                 ):
                     return int64(total)
-            return applied(name, pid, op, a, b)
+            return applied(name, op, a, b)
         came.insert(place, value)
         if quick is not None and fold is in_turn and all(isinstance(one, float) for one in came):
             total = reduce(quick, map(float, came))
             if total - total == 0.0:
                 return float64(total)
-        return applied(name, pid, fold, list(zip(sorted([*sources, pid]), came, strict=True)), op)
+        return applied(name, fold, list(zip(sorted([*sources, pid]), came, strict=True)), op)
 
     def climb(value: Any, _: Array | None = None) -> Any:
         if not scheme:
@@ -274,13 +274,13 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, 
             if plain and len(sources) == 1:
                 (other,) = sources
                 a, b = (records[other], value) if other < pid else (value, records[other])
-                value = applied(name, pid, op, a, b)
+                value = applied(name, op, a, b)
                 log.work += words
             elif sources:
                 own = value.view()
                 own.flags.writeable = False  # an op that works in place would change the caller's
                 parts = [(k, own if k == pid else records[k]) for k in members]
-                value = own_result(applied(name, pid, fold, parts, op))
+                value = own_result(applied(name, fold, parts, op))
                 log.work += words * len(sources)
         return value
 
@@ -309,12 +309,12 @@ def climb_of_long_arrays(shown: Shown, name: str, op: Operator, call: PreparedCl
                 (other,) = came
                 a, b = (other, value) if sources[0] < pid else (value, other)
                 into = out if out is not None and out.dtype == result_dtype and out.shape == shape else None
-                value = applied(name, pid, partial(ufunc, out=into), a, b)
+                value = applied(name, partial(ufunc, out=into), a, b)
             elif came:
                 own = value.view()
                 own.flags.writeable = False  # an op that works in place would change the caller's
                 parts = sorted([(pid, own), *zip(sources, came, strict=True)], key=first)
-                value = own_result(applied(name, pid, fold, parts, op))
+                value = own_result(applied(name, fold, parts, op))
             shown.log.work += words * len(came)
         return value if has_result else None
 
@@ -345,7 +345,7 @@ def climb_of_values(shown: Shown, name: str, op: Operator, call: PreparedClimb) 
                 if own is not value:
                     own.flags.writeable = False  # an op that works in place would change the caller's
                 parts = sorted([(pid, own), *zip(sources, map(unpacked, came), strict=True)], key=first)
-                value = applied(name, pid, fold, parts, op)
+                value = applied(name, fold, parts, op)
                 value = own_result(np.array(value) if flat and isinstance(value, np.generic) else value)
                 shown.log.work += words * len(came)
         return alone(op, value)

@@ -112,7 +112,7 @@ def _fields(dtype: np.dtype[Any], k: int) -> np.dtype[Any]:
 def _own(bsp: BSP, block: NDArray[Any], k: int, largest: bool) -> NDArray[Any]:
     """1. The k first of this block: the greatest or the least."""
     own = np.zeros(1, _fields(block.dtype, k))
-    first = of_argument(NAME, bsp.pid, "values", partial(_first, block, k, largest))
+    first = of_argument(NAME, "values", partial(_first, block, k, largest))
     own["size"], own["values"][0, : first.size] = first.size, first
     bsp.work(block.size + sorting(first.size))
     return own

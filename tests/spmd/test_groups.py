@@ -542,6 +542,42 @@ def test_a_mismatch_in_one_of_several_groups_is_an_error_on_all(spmd: Spmd) -> N
         )
 
 
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            lambda g: collectives.sample_sort(g, np.arange(4).astype("U1" if g.pid else "i8")),
+            "int64 on processor {last} and <U1 on processor {before}",
+        ),
+        (
+            lambda g: collectives.sample_sort(g, np.arange(4), np.zeros((4, 2 if g.pid else 1))),
+            "(1,) on processor {last} and (2,) on processor {before}",
+        ),
+        (
+            lambda g: collectives.duplicate(g, np.zeros(1, "f4" if g.pid else "f8"), [1]),
+            "of float64, items of shape (), on processor {last} and",
+        ),
+        (lambda g: collectives.scatter_blocks(g, root=0), "on the root, processor {last}, got None"),
+        (
+            lambda g: collectives.allreduce(g, g.pid, lambda a, b: a / 0),
+            "op: raised ZeroDivisionError: division by zero",
+        ),
+    ],
+    ids=["keys", "values", "items", "root", "op"],
+)
+def test_an_error_names_processors_by_their_pids_not_by_the_groups_numbers(
+    spmd: Spmd, call: Callable[[Machine], Any], says: str
+) -> None:
+    if spmd.p == 1:
+        pytest.skip("its number is its pid")
+    last = spmd.p - 1
+    errors = spmd.errors(lambda bsp: call(bsp.group(range(last, -1, -1))))
+    texts = [str(error) for error in errors if type(error) is pybsp.UsageError]
+    assert texts
+    assert all(says.format(last=last, before=last - 1) in text for text in texts), texts
+    assert not any("(on processor" in text for text in texts)
+
+
 def test_what_makes_no_group_and_no_grid_names_the_argument(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         p, pid = bsp.p, bsp.pid
