@@ -674,7 +674,7 @@ def _array(given: Any) -> NDArray[Any]:
 def _integers(operation: str, argument: str, given: Any) -> Ints:
     """An argument that is an integer or integers."""
     found = _array(given)
-    if found.shape == (0,) and not isinstance(given, np.ndarray):
+    if not found.size and not isinstance(given, np.ndarray):
         found = found.astype(np.intp)  # of no dtype of its own
     far = found.dtype == np.uint64 or (found.dtype == object and all(isinstance(one, int) for one in found.flat))
     if far and found.size and (found.max() >= FAR or found.min() < -FAR):

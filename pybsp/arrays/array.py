@@ -385,7 +385,7 @@ class Array(Public):
                 array = np.asarray(given)
             except ValueError:
                 array = np.empty((), object)  # ragged: refused below
-            if array.shape == (0,) and array is not given:
+            if not array.size and array is not given:
                 array = array.astype(np.int64)  # of no dtype of its own
             if array.dtype.kind not in "iu":
                 raise UsageError(

@@ -180,6 +180,21 @@ def test_indices_of_more_axes_than_there_are_are_counted(spmd: Spmd) -> None:
         assert [f"indices of {named} axes" in text for named, text in zip((3, 4), texts, strict=True)] == [True] * 2
 
 
+@pytest.mark.parametrize("nothing", [[], [[]], [[], []]], ids=str)
+def test_lists_of_nothing_are_indices_of_any_shape_as_in_numpy(spmd: Spmd, nothing: list[Any]) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(Cyclic(5, bsp.p))
+        bsp.sync()
+        x.global_put(nothing, 1.0)
+        by_index, by_owner = x.global_pattern(nothing), x.pattern(np.array(nothing, np.intp), nothing)
+        ticket = x.global_get(nothing)
+        bsp.sync()
+        return ticket.value.shape, by_index.shape, by_owner.shape, x.local.any()
+
+    shape = np.arange(5)[nothing].shape
+    assert spmd(main) == [(shape, shape, shape, False)] * spmd.p
+
+
 def test_what_ints_and_slices_select_goes_without_indices(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         x = bsp.array(Block((200, 300), (bsp.p, 1)))
