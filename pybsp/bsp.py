@@ -727,7 +727,7 @@ class BSP(Public):
 
         Raises:
             UsageError: something was sent since the last sync, or a collective is under way; a color that has no hash,
-                cannot be pickled or is no number that equals itself; keys that do not compare.
+                cannot be pickled or does not equal a copy of it; keys that do not compare.
             SyncError: another processor did something else.
 
         Examples:
@@ -753,14 +753,17 @@ class BSP(Public):
                 f"bsp.split: argument color: expected a hashable value, got {type(color).__name__}"
             ) from None
         try:
-            pickle.dumps((color, key), 5)
+            copied, _ = pickle.loads(pickle.dumps((color, key), 5))
         except Exception as error:
             raise UsageError(
                 f"bsp.split: arguments color and key: expected values that can be pickled, got {color!r:.60} and "
                 f"{key!r:.60} ({error})"
             ) from None
-        if color != color:
-            raise UsageError(f"bsp.split: argument color: expected a value that equals itself, got {color!r}")
+        if copied != color:  # ranks have copies of it, virtual processors perhaps itself
+            raise UsageError(
+                f"bsp.split: argument color: expected a value that equals a copy of it, got {color!r:.60}; a NaN, or "
+                "an object without a `==` of its own, does not"
+            )
         return Split(self._superstep, color, key, self._part)
 
     def _part(self, superstep: SuperstepEngine) -> BSP:

@@ -295,16 +295,24 @@ def test_keys_that_are_false_are_keys(spmd: Spmd) -> None:
     assert spmd(main) == [*range(1, spmd.p), 0]
 
 
-def test_a_color_that_cannot_be_sent_or_does_not_equal_itself_is_an_error(spmd: Spmd) -> None:
+class Own:
+    """An object that equals itself alone."""
+
+
+OWN = Own()
+
+
+def test_a_color_that_cannot_be_sent_or_does_not_equal_its_copies_is_an_error(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> list[Any]:
-        found = [caught(bsp.split, lambda: 0), caught(bsp.split, float("nan")), caught(bsp.split, 0, key=lambda: 0)]
+        found = [caught(bsp.split, lambda: 0), caught(bsp.split, 0, key=lambda: 0)]
+        found += [caught(bsp.split, color) for color in (np.nan, (np.nan, 1), frozenset([np.nan]), OWN)]
         bsp.sync()
         return found
 
     for found in spmd(main):
-        assert [error.kind for error in found] == [pybsp.UsageError] * 3
-        assert "pickled" in found[0].text
-        assert "equals itself" in found[1].text
+        assert [error.kind for error in found] == [pybsp.UsageError] * 6
+        assert all("pickled" in error.text for error in found[:2])
+        assert all("argument color: expected a value that equals a copy of it" in error.text for error in found[2:])
 
 
 def test_what_is_made_after_a_part_counts_for_the_next_sync_alone(spmd: Spmd) -> None:
