@@ -119,9 +119,7 @@ def matrix_multiplication_grid(
         Grid(q1=4, q2=4)
     """
     check_machine("matrix_multiplication_grid", machine)
-    kind = np.dtype(dtype)
-    kind_b = kind if dtype_b is None else np.dtype(dtype_b)
-    return _choose(machine, _sizes("matrix_multiplication_grid", sizes), (kind.itemsize, kind_b.itemsize))
+    return _choose(machine, _sizes("matrix_multiplication_grid", sizes), _itemsizes(dtype, dtype_b))
 
 
 def cost(
@@ -133,10 +131,15 @@ def cost(
 ) -> Cost:
     """What multiplying an n x k by a k x m matrix costs, exactly; dtype_b None: that of a; q None: what is chosen."""
     sizes = _sizes("matrix_multiplication.cost", sizes)
-    kind = np.dtype(dtype)
-    itemsizes = (kind.itemsize, kind.itemsize if dtype_b is None else np.dtype(dtype_b).itemsize)
+    itemsizes = _itemsizes(dtype, dtype_b)
     grid = _choose(machine, sizes, itemsizes) if q is None else checked_grid("matrix_multiplication.cost", q, machine.p)
     return _cost(machine, sizes, itemsizes, grid)
+
+
+def _itemsizes(dtype: DTypeLike, dtype_b: DTypeLike | None) -> tuple[int, int]:
+    """Bytes of an element of a and of b."""
+    a = np.dtype(dtype)
+    return a.itemsize, a.itemsize if dtype_b is None else np.dtype(dtype_b).itemsize
 
 
 def _sizes(name: str, sizes: Any) -> Sizes:

@@ -134,6 +134,18 @@ def test_product_counts_its_plan_without_making_it(p: int) -> None:
                 assert cost.w == cost.after == work
 
 
+def test_the_grid_of_a_product_is_the_cheapest_for_the_dtypes_of_both() -> None:
+    on, sizes = EBSPMachine.mesh(16), (16, 64, 16)
+    chosen = set()
+    for dtype, dtype_b in (("i1", "i1"), ("i1", "f8"), ("c16", "i1"), ("i1", None)):
+        grid = matrix_multiplication_grid(on, sizes, dtype, dtype_b)
+        costs = {q: matrix_multiplication.cost(on, sizes, dtype, dtype_b or dtype, q) for q in factorizations(16)}
+        assert costs[grid].seconds == min(cost.seconds for cost in costs.values())
+        assert matrix_multiplication.cost(on, sizes, dtype, dtype_b).seconds == costs[grid].seconds
+        chosen.add(grid)
+    assert len(chosen) == 3
+
+
 def counted_plan(p: int, sizes: tuple[int, int, int], grid: Grid, itemsizes: tuple[int, int]) -> list[Superstep]:
     """The supersteps of the product's plan, each message counted by itself."""
     n, _, m = sizes
