@@ -397,7 +397,7 @@ class RankProcessor:
             if self._incomplete or self._leaving:
                 self._progress()
                 if condition():
-                    return True
+                    break
             if self._incomplete:
                 if until(self._moved, None, limit):
                     continue

@@ -51,8 +51,7 @@ class Detection:
     def __init__(self, proc: RankProcessor) -> None:
         self.over = False
         self._proc = proc
-        self._state = ACTIVE
-        self._since = 0
+        self._state, self._since = ACTIVE, 0
         self._last_report: Report | None = None
         # Of processor 0.
         self._reports: list[Report | None] = [None] * proc.p
