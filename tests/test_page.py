@@ -126,6 +126,8 @@ def test_a_page_has_pictures_of_all_that_is_kept(ledger: Path, tmp_path: Path) -
         "Exchange, predicted against measured",
         "Costs by label",
         "Timeline by processor: what it does",
+        "Timeline by processor: label",
+        "Timeline by processor: words sent",
         "Words from each processor to each",
         "exchange predicted/measured: 1 ",
         "all labels: 1200 words",

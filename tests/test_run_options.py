@@ -6,6 +6,7 @@ import io
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 
 import pybsp
 from pybsp import cli
-from pybsp.commands import configured, doctor, starting
+from pybsp.commands import configured, doctor, probe, starting
 from pybsp.errors import LauncherError, UsageError
 from pybsp.ground import settings
 from pybsp.ledger.ledger_file import read
@@ -482,6 +483,11 @@ def test_all_variables_of_the_package_and_its_tests_are_known_as_such() -> None:
     sources = [path for folder in ("pybsp", "tests") for path in (root / folder).rglob("*.py")]
     named = {name for path in sources for name in re.findall(r'"(PYBSP_[A-Z_]+)"', path.read_text())}
     assert named - {"PYBSP_CHEKED", "PYBSP_XYZZY"} <= {*settings.DEFAULTS, *settings.OF_OTHERS}
+
+
+def test_the_program_of_the_doctor_says_where_processors_are(capsys: pytest.CaptureFixture[str]) -> None:
+    pybsp.simulate(probe.main, p=3)
+    assert capsys.readouterr().out == f"3 processors: 3 on {socket.gethostname()}; messages arrive whole\n"
 
 
 @pytest.mark.whole

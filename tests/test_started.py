@@ -24,7 +24,7 @@ import pytest
 from numpy.typing import NDArray
 
 import pybsp
-from pybsp.processes import process, shipping
+from pybsp.processes import notebook, process, shipping
 from pybsp.processes.mpiexec import launcher
 from pybsp.processes.shipping import LARGE, Line, Rendezvous, Sender, connect, pickled
 from pybsp.runs import job, serving, started
@@ -954,6 +954,53 @@ def test_closed_ranks_run_nothing() -> None:
     ranks.close()
     with pytest.raises(pybsp.UsageError, match="these ranks have been closed"):
         ranks.run(ring, 1)
+
+
+@pytest.mark.parametrize(
+    ("own", "errors", "expected"),
+    [
+        ((True, True), (ValueError("first"), ValueError("second")), "^first$"),
+        ((False, True), (pybsp.SyncError("late"), ValueError("second")), "^second$"),
+        ((False, False), (KeyError(0), pybsp.SyncError("late")), "^late$"),
+    ],
+)
+def test_where_a_rank_is_lost_what_others_raised_of_themselves_comes_first(
+    own: Sequence[bool], errors: Sequence[Exception], expected: str
+) -> None:
+    first = [
+        (
+            pid,
+            serving.Raised(own[pid], False, "", None, "a trace"),
+            SimpleNamespace(load=lambda _, pid=pid: errors[pid]),
+        )
+        for pid in (1, 0)  # as they came
+    ]
+    with pytest.raises(Exception, match=expected) as caught:
+        job.Job._lost(cast(Any, SimpleNamespace(_drain=abs)), 2, "main", cast(Any, first))
+    assert "a trace" in str(caught.value.__cause__)
+
+
+def test_where_a_rank_is_lost_that_raised_nothing_its_launcher_says_why() -> None:
+    launched = SimpleNamespace(wait=abs, poll=lambda: 9)
+    there: Any = SimpleNamespace(_drain=abs, _mpiexec=launched, _printed=["=====", "killed by signal 9"])
+    with pytest.raises(
+        pybsp.ProcessorError,
+        match=r"^processor 2 ended while main ran; the launcher ended with the status 9\n  killed by signal 9$",
+    ):
+        job.Job._lost(there, 2, "main", [])
+
+
+def test_a_cell_shows_how_far_ranks_are_after_a_second_and_then_twice_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, shown = [0.0], list[str]()
+    monkeypatch.setattr(notebook, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(notebook, "in_notebook", lambda: True)
+    monkeypatch.setattr(notebook.CellProgress, "_update", lambda _, text: shown.append(text))
+    progress = notebook.CellProgress(4)
+    progress.at(2, 12, "exchange")
+    for quarter in range(9):
+        now[0] = quarter / 4
+        progress.show()
+    assert shown == [f"4 processors, {seconds} s, superstep 12 (exchange)" for seconds in (1.0, 1.5, 2.0)]
 
 
 def test_without_a_number_there_are_as_many_as_the_allocation_has_tasks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from textwrap import dedent
@@ -25,7 +26,7 @@ import pybsp
 from pybsp.errors import SyncError, UsageError
 from pybsp.ground import settings
 from pybsp.processes import process
-from pybsp.runs import signals, watch
+from pybsp.runs import signals, watch, world
 from pybsp.transport.medium import MPITransport
 from pybsp.transport.patience import AGAIN, ANNOUNCES, Absence, Patience
 from pybsp.transport.revocation import SLACK
@@ -377,6 +378,24 @@ def test_where_no_report_is_wanted_nobody_is_patient(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PYBSP_WARN_AFTER", "0")
     assert watch.limits(None) == (float("inf"), float("inf"))
     assert watch.limits(5) == (float("inf"), 5)
+
+
+@pytest.mark.parametrize(("after", "reports"), [("0", []), ("1", ["1.0"])])
+def test_a_rank_that_waits_for_others_as_it_ends_says_so_after_the_seconds_asked_for_or_never(
+    after: str, reports: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+
+    def popen(command: list[str], **_: Any) -> AbstractContextManager[None]:
+        seconds, text = command[-2:]
+        assert "processor 0 has ended without a run, and has waited 1 s for the others" in text
+        started.append(seconds)
+        return nullcontext()
+
+    monkeypatch.setenv("PYBSP_WARN_AFTER", after)
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    with world._reporting_wait():
+        assert started == reports
 
 
 # -- who reports, and when ----------------------------------------------------------------------------------------
