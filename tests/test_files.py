@@ -9,6 +9,7 @@ import os
 import random
 import re
 import subprocess
+import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
 from io import StringIO
@@ -328,6 +329,19 @@ def test_runs_are_added_to_a_ledger_file_one_by_one(ledger: Any, tmp_path: Path)
     assert held(path) == [runs[1]]
     with pytest.raises(UsageError, match=f"ledger file {path}: somebody has changed it"):
         append_run(path, runs[1], first=False)
+
+
+def test_a_long_ledger_is_read_in_memory_for_a_line_beside_what_comes_of_it(ledger: Any, tmp_path: Path) -> None:
+    path, run = tmp_path / "ledger.json", ledger["runs"][0]
+    for first in (True, False):
+        append_run(path, {**run, "supersteps": run["supersteps"] * 200}, first)
+    read(path)  # what a process does once is done
+    tracemalloc.start()
+    found = read(path)
+    stays, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found["runs"]) == 2
+    assert most - stays < path.stat().st_size / 4
 
 
 def test_what_is_beyond_all_numbers_is_the_largest_in_a_ledger_file(tmp_path: Path) -> None:
