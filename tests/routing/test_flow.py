@@ -154,11 +154,20 @@ def test_packets_that_all_come_at_once_move_as_route_has_it(name: str) -> None:
 
 # -- virtual channels
 
+SIZES = {"butterfly": 24, "cube-connected-cycles": 24, "k-ary-fat-tree": 54, "dragonfly": 72, "3d-array": 27}
+
+
+def test_a_network_has_one_where_routes_have_an_order_two_on_tori_and_dragonflies_else_one_a_hop() -> None:
+    by_hop = {"butterfly", "cube-connected-cycles", "shuffle-exchange", "multibutterfly"}
+    for name in networks.NETWORKS:
+        net = network(name, SIZES.get(name, 64))
+        fixed = 2 if name in ("2d-torus", "3d-torus", "dragonfly") else 1
+        assert net.channels == (net.diameter if name in by_hop else fixed), name
+
 
 @pytest.mark.parametrize("name", [*networks.NETWORKS, "ring"])
 def test_by_its_virtual_channels_no_packets_of_a_network_wait_in_a_circle(name: str) -> None:
-    sizes = {"butterfly": 24, "cube-connected-cycles": 24, "k-ary-fat-tree": 54, "dragonfly": 72, "3d-array": 27}
-    net = Torus((7,)) if name == "ring" else network(name, sizes.get(name, 64))
+    net = Torus((7,)) if name == "ring" else network(name, SIZES.get(name, 64))
     first, second = np.divmod(np.arange(net.p**2), net.p)
     at, to = net.places[first], net.ends[second]
     rng = np.random.default_rng(1)
