@@ -33,3 +33,16 @@ def test_who_sees_off_what_has_not_come_looks_for_failures_meanwhile(monkeypatch
     monkeypatch.setattr(probes, "receive", lambda source: None)
     with pytest.raises(WaiterError):
         probes.see_off(Waiter())  # type: ignore[arg-type]
+
+
+def test_what_has_been_sent_is_received_before_that_is_over() -> None:
+    class Waiter:
+        def until(self, test: Any, what: Any) -> None:
+            assert any(test(what) for _ in range(10_000))
+
+    probes = Probes(MPI.COMM_SELF)
+    for text in (b"one", b"two", b"three"):
+        probes.send(0, text)
+    assert probes.receive(0) == bytearray(b"one")
+    probes.see_off(Waiter())  # type: ignore[arg-type]
+    assert probes.receive(0) is None

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
+from itertools import combinations, pairwise
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from pybsp.benchmarks.calibration.fits.logp import fit_logp
+from pybsp.benchmarks.calibration.fits.bootstrap import REPLICATES
+from pybsp.benchmarks.calibration.fits.logp import TOLERANCE, _segments, fit_logp
 from pybsp.benchmarks.calibration.results import LogPFit
 from pybsp.benchmarks.calibration.samples import Point, Sample
 from pybsp.benchmarks.studies.theory.synthetic import LogGP, Noise, logp_points, noisy, played
@@ -48,6 +54,33 @@ def test_without_noise_every_parameter_is_found_within_1_percent(name: str) -> N
     assert fit.g.value == pytest.approx(machine.g, rel=0.01)
     assert fit.G_word is not None
     assert fit.G_word.value == pytest.approx(machine.G_word, rel=0.01)
+
+
+def test_a_gap_has_as_many_lines_as_pay() -> None:
+    """As by trying all; 3 log n is what another one has to gain."""
+    rng = np.random.default_rng(0)
+    sizes = 2 ** np.arange(12)
+    pieces = [(a, b) for a in range(13) for b in range(a + 3, 13)]
+    found: set[int] = set()
+    for spread in (0.5, 1, 2, 4):
+        for _ in range(5):
+            seconds = (1 + 0.01 * sizes) * np.repeat(1 + TOLERANCE * spread * rng.standard_normal(4), 3)
+            off = {(a, b): misfit(sizes[a:b], seconds[a:b]) for a, b in pieces}
+            ends = [(0, *inner, 12) for lines in range(4) for inner in combinations(range(1, 12), lines)]
+            costs = {
+                begins: sum(off[piece] for piece in pairwise(begins)) + 3 * math.log(12) * (len(begins) - 2)
+                for begins in ends
+                if all(piece in off for piece in pairwise(begins))
+            }
+            best = min(costs, key=costs.__getitem__)
+            assert _segments(sizes.tolist(), [np.full(REPLICATES + 1, one) for one in seconds]) == [*best[:-1]]
+            found.add(len(best) - 1)
+    assert found == {1, 2, 3, 4}
+
+
+def misfit(x: NDArray[Any], y: NDArray[Any]) -> float:
+    """Squares of what points are off the best line, in what they may be."""
+    return float((((np.polyval(np.polyfit(x, y, 1, w=1 / y), x) - y) / (TOLERANCE * y)) ** 2).sum())
 
 
 def test_the_latency_is_published_as_an_interval_up_to_half_the_round_trip() -> None:
