@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -716,6 +717,16 @@ def test_the_good_one_stays_beside_a_damaged_one_until_there_are_enough(tmp_path
     (folder / "run-0" / "\u00b2").mkdir()  # no number
     (folder / "run-0" / "jobs").write_bytes(b"\xff\xfe")
     assert pybsp.simulate(stepping, 8, p=2, checkpoint=again(folder), every=1).results == [8, 8]
+
+
+def test_a_checkpoint_of_another_version_says_which_one_is_read(tmp_path: Path) -> None:
+    pybsp.simulate(stepping, 1, p=1, checkpoint=tmp_path, every=1)
+    folder = Folder(tmp_path, 0)
+    path = folder.place(1) / "manifest.json"
+    content = {**json.loads(path.read_text())["manifest"], "version": 2}
+    path.write_text(json.dumps({"crc": zlib.crc32(json.dumps(content).encode()), "manifest": content}))
+    with pytest.raises(pybsp.CheckpointError, match=r"\(version 2 of pybsp-checkpoint, expected 1\)"):
+        folder.manifest(1)
 
 
 def test_a_lock_that_is_no_file_is_said(tmp_path: Path) -> None:
