@@ -616,6 +616,18 @@ def test_a_sighting_that_is_not_whole_is_not_believed(seen: watch.Watch) -> None
     assert seen._read(seen.address) == first
 
 
+@pytest.mark.parametrize(
+    ("name", "other"), [("uname", lambda: SimpleNamespace(nodename="another")), ("readlink", lambda _: "pid:[1]")]
+)
+def test_processes_of_another_host_or_container_cannot_be_seen(
+    name: str, other: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = watch._node()
+    assert here == watch._node()
+    monkeypatch.setattr(os, name, other)
+    assert watch._node() != here
+
+
 def test_a_text_that_is_too_long_is_cut(seen: watch.Watch) -> None:
     seen._superstep = lambda: "\N{GREEK SMALL LETTER PI}" * watch.COPY_BYTES
     seen._write()
