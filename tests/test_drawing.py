@@ -39,6 +39,15 @@ def test_a_processor_is_named_in_the_middle_of_its_lane_and_none_that_is_not_the
     assert np.allclose([y - 4 for _, y in names], middles, atol=0.1)  # 4: half of a digit's height
 
 
+def test_bars_stand_side_by_side_from_the_one_end_of_their_axis_to_the_other_and_on_each_other() -> None:
+    picture = bars(np.array([[1.0, 2.0], [3.0, 1.0]]), ["one", "two"], Axis(0, 2, "x"), "y", ["a", "b"])
+    wide, high = (WIDTH - LEFT - RIGHT) / 2, (HEIGHT - TOP - BOTTOM) / 4
+    found = np.array(re.findall(r"M([\d.]+) ([\d.]+)V([\d.]+)h([\d.]+)V", picture), float)
+    base = HEIGHT - BOTTOM
+    at = [(LEFT, 0, 1), (LEFT + wide, 0, 2), (LEFT, 1, 4), (LEFT + wide, 2, 3)]
+    assert np.allclose(found, [(x, base - high * low, base - high * top, wide) for x, low, top in at], atol=0.1)
+
+
 def test_bars_of_what_is_counted_are_named_in_their_middle() -> None:
     each = ("1", "4", "16", "64", "256", "1024")
     picture = bars(np.ones((1, 6)), ["one"], Axis(0, 6, "p", counts=True, each=each), "part", each)
