@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,14 @@ PS = (1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 24)
 def moved(blocks: list[Any], parts: list[Any]) -> Any:
     """Keys, all of them different, that go from processor i to j."""
     return np.array([[np.isin(block, part).sum() for part in parts] for block in blocks])
+
+
+def test_one_number_a_processor_is_shown_to_all_nowhere_but_where_that_costs_least() -> None:
+    near = BSPMachine(4, g=1e-9, l=3e-9, r=1e9)  # numbers of two words would go to all there
+    assert len(sort.cost(near, words=1)) == 2
+    assert len(sort.cost(near, words=2)) == 1
+    there = SimpleNamespace(machine=near, p=4, prepared={})
+    assert all(sorting._small(there, key) is sorting.NOT_SMALL for key in (1.0, 1))
 
 
 @pytest.mark.parametrize("which", range(3))
