@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..rides.ride import Letter, Supersteps
 from . import tree
 from .plan import Plan
-from .primitive import Call, is_array, is_number, own_argument, packed, room, sources, unpacked
+from .primitive import Call, is_array, is_number, own_argument, packed, pids_of, room, sources, unpacked
 
 Choice = Callable[[int, bool], tuple[str, Any]]  # (words, whether they may be cut) -> (algorithm, by what)
 TREES = "trees"  # the algorithm whose items are values, which are not cut
@@ -189,9 +189,10 @@ def _first_received(call: Call, root: int, most: int, out: Any) -> Supersteps[Co
     for superstep in range(1, most + 1):
         if letters := (yield from call.sync()):
             return Copy.came(letters, superstep, out)
+    (own,) = pids_of(call.bsp, [call.bsp.pid])
     call.differ(
-        f"argument root: expected the same on all processors; one was given {root} and heard "
-        f"nothing in {most} supersteps"
+        f"argument root: expected the same on all processors; processor {own} was given {root} and heard nothing in "
+        f"{most} supersteps"
     )
 
 

@@ -13,7 +13,7 @@ from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
 from .blocks import Ints, even_cuts
 from .plan import Plan, Step, joined
-from .primitive import Call, checked_out, integer, placed, primitive
+from .primitive import Call, checked_out, integer, pids_of, placed, primitive
 
 NAME = "random_permutation"
 MOST = 10**9 - 1  # as numpy draws hypergeometric numbers of fewer items
@@ -121,8 +121,9 @@ def random_permutation(
     # 2. What came, and what stayed, is shuffled.
     found = np.concatenate([parts[pid], *(letter.payload for letter in letters)])
     if found.size != cuts[pid + 1] - cuts[pid]:
+        (own,) = pids_of(bsp, [pid])
         call.differ(
-            f"a processor expected {cuts[pid + 1] - cuts[pid]} numbers, and got {found.size}: the others drew "
+            f"processor {own} expected {cuts[pid + 1] - cuts[pid]} numbers, and got {found.size}: the others drew "
             "other ones; versions of numpy must be equal on all processors"
         )
     random.shuffle(found)
