@@ -358,8 +358,7 @@ class Call:
 
 def pids_of(bsp: Processors, numbers: Iterable[int]) -> list[int]:
     """The pids in the machine, by which errors name processors: a group has numbers of its own."""
-    members = getattr(bsp, "members", None)
-    return [*numbers] if members is None else [members[number] for number in numbers]
+    return [bsp.members[number] for number in numbers] if isinstance(bsp, Group) else [*numbers]
 
 
 def shortened(pids: Sequence[int]) -> str:
