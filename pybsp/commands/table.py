@@ -27,6 +27,7 @@ LEAST_TELLING = (
 )
 _WIDTH = 240  # of lines where nothing bounds it
 _LABEL = 24  # of a label's in a narrow table
+_MOVED = 0.1  # of the latency of a machine file: what a run has found is said if it differs by more
 _LITTLE = 0.01  # of all supersteps: what is computed after them is said if it is more
 
 NO_RUN = "No BSP run is in it."
@@ -82,6 +83,16 @@ def placed(run: dict[str, Any]) -> Iterator[str]:
         yield line
 
 
+def moved(run: dict[str, Any]) -> Iterator[str]:
+    """That the cores of a run were nearer to each other, or farther apart, than when its machine file was measured."""
+    latency = run.get("latency")
+    if latency and abs(latency["now"] - latency["file"]) > _MOVED * latency["file"]:
+        yield (
+            f"an exchange of nothing took {1e6 * latency['now']:.2g} us when the run began, and "
+            f"{1e6 * latency['file']:.2g} us when its machine was measured: exchanges are predicted by the former"
+        )
+
+
 def rode(run: dict[str, Any]) -> Iterator[str]:
     """What collectives sent that rode in the supersteps of a run, by their names; nothing where none did."""
     words: Counter[str] = Counter()
@@ -105,6 +116,7 @@ def counted(number: int, noun: str) -> str:
 def notes(run: dict[str, Any]) -> Iterator[str]:
     """Remarks below a run's table."""
     yield from placed(run)
+    yield from moved(run)
     if run.get("kinds"):
         yield f"work by kind: {'; '.join(_of_kinds(run))}"
     longest, mean = run.get("after", (0.0, 0.0))

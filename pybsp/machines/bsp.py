@@ -360,6 +360,23 @@ class BSPMachine(MachinePart):
             }
         return part
 
+    def with_latency(self, latency: float) -> BSPMachine:
+        """The same machine where a superstep of nothing takes so many seconds: all others take as much more or less.
+
+        A word does too, in proportion: between cores that are farther apart it travels as much longer as what says that
+        it has come.
+
+        Examples:
+            >>> machine = pybsp.BSPMachine(p=8, g=1e-8, l=1e-5, r=1e9, segments=[(0, 2e-5, 0, 1e-8)])
+            >>> later = machine.with_latency(2e-5)
+            >>> later.l, later.g, later.segments
+            (2e-05, 2e-08, ((0, 3e-05, 0, 2e-08),))
+        """
+        more, longer = latency - self.l, latency / self.l if self.l else 1.0
+        rows = tuple((words, max(0.0, least + more), o_msg, g * longer) for words, least, o_msg, g in self.segments)
+        of_words = tuple((way, g if way == "making" else g * longer) for way, g in self.g_way)
+        return dataclasses.replace(self, l=latency, g=self.g * longer, segments=rows, g_way=of_words)
+
     def exchanging(
         self,
         h: float,

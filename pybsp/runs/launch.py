@@ -35,6 +35,7 @@ from ..transport import BEGIN
 from ..transport.medium import MPITransport
 from . import machine_cache, simulation
 from .keywords import check_keywords, differs, flag_of, stray, timeout_of
+from .latency import Latency, as_now, look
 from .machine_cache import Place
 from .rehearsal import due, rehearse
 from .session import Circumstances, Session
@@ -252,6 +253,7 @@ class _BSPSession(Session[BSP]):
         self._superstep: SuperstepEngine
         self._checkpointing: checkpoints.CheckpointOptions | None = None
         self._saver: Saver | None = None
+        self._latency: Latency | None = None
         self._closing = ExitStack()
         self._over = False  # whether nobody waits for another one of this run any more
 
@@ -294,6 +296,9 @@ class _BSPSession(Session[BSP]):
         if machine.calibrated:
             transport.tune(machine.o_msg)
         rehearse(decided.rehearsed, transport, machine)
+        if self.world:
+            self._latency = look(transport, machine)
+            machine = as_now(machine, self._latency)
         router = make_router(decided.routing, transport)
         self._checkpointing, checked = arguments["checkpoint"], arguments["checked"]
         recorder: Recorder | None = None
@@ -350,6 +355,8 @@ class _BSPSession(Session[BSP]):
                 if recorded:
                     here = zip(*self.circumstances, strict=True)
                     circumstances = dict(zip(Circumstances._fields, map(list, here), strict=True))
+                    if self._latency is not None:
+                        more = {**more, "latency": self._latency._asdict()}
                     _recording.add(path, self.ledger, self.hosts, superstep.router.name, {**circumstances, **more})
         self._over = not superstep.router.meets_to_close
         try:

@@ -29,12 +29,17 @@ WORDS = 200  # of a message: it lies in shared memory, and not on the board as a
 _done: set[str] = set()  # what was rehearsed in this process
 
 
+def near_enough(transport: MPITransport) -> bool:
+    """Whether all processors share memory and have a core each."""
+    return isinstance(transport, Near) and 1 < transport.p <= transport.cores[transport.pid]
+
+
 def due(transport: MPITransport) -> Sequence[str]:
     """The packages that a run on these processors is to rehearse: each once in a process.
 
     Only where all share memory and have a core each: elsewhere an exchange takes longer, whatever code it is.
     """
-    if not isinstance(transport, Near) or not 1 < transport.p <= transport.cores[transport.pid]:
+    if not near_enough(transport):
         return ()
     found = [package for package in (__package__, *of_programs()) if package not in _done]
     return [package for package in found if find_spec(".rehearsal", package) is not None]
