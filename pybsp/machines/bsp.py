@@ -367,10 +367,9 @@ class BSPMachine(MachinePart):
         it has come.
 
         Examples:
-            >>> machine = pybsp.BSPMachine(p=8, g=1e-8, l=1e-5, r=1e9, segments=[(0, 2e-5, 0, 1e-8)])
-            >>> later = machine.with_latency(2e-5)
-            >>> later.l, later.g, later.segments
-            (2e-05, 2e-08, ((0, 3e-05, 0, 2e-08),))
+            >>> later = pybsp.BSPMachine(p=8, g=1e-8, l=1e-5, r=1e9).with_latency(2e-5)
+            >>> later.l, later.g
+            (2e-05, 2e-08)
         """
         more, longer = latency - self.l, latency / self.l if self.l else 1.0
         rows = tuple((words, max(0.0, least + more), o_msg, g * longer) for words, least, o_msg, g in self.segments)
