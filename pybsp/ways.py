@@ -54,29 +54,42 @@ def named(ways: int) -> tuple[str, ...]:
     return tuple(name for n, name in enumerate(WAYS) if ways >> n & 1)
 
 
-def firsts(labels: NDArray[np.int64], ways: NDArray[np.int64], used: dict[int, int]) -> list[int]:
-    """The supersteps that use a way which none before them under their label has used: other code runs there, which no
-    cache knows yet.
-
-    Args:
-        labels: of these supersteps, in order, by number.
-        ways: of these.
-        used: ways by label, of all before them; those of these are added.
+class Used:
+    """When ways were last used, under each label of a run, by the seconds that it has computed until then.
 
     Examples:
-        >>> from pybsp.ways import BY_MAIL, BY_PUT, firsts
-        >>> used = {}
-        >>> firsts(np.zeros(5, int), np.array([0, BY_MAIL, BY_MAIL, BY_MAIL | BY_PUT, BY_PUT]), used)
-        [1, 3]
-        >>> firsts(np.array([0, 1, 1]), np.array([BY_PUT, BY_PUT, BY_PUT]), used)
-        [1]
+        >>> from pybsp.ways import BY_MAIL, BY_PUT, Used
+        >>> used = Used()
+        >>> used.since(np.zeros(4, int), np.array([0, BY_MAIL, BY_MAIL, BY_MAIL | BY_PUT]), np.ones(4)).tolist()
+        [0.0, inf, 1.0, inf]
+        >>> used.since(np.array([1, 1, 0]), np.array([BY_PUT, BY_PUT, BY_MAIL | BY_PUT]), np.ones(3)).tolist()
+        [inf, 1.0, 3.0]
     """
-    found = []
-    _, places = np.unique(labels << len(WAYS) | ways, return_index=True)  # few: the loop is over these alone
-    for place in np.sort(places).tolist():
-        label, of_it = int(labels[place]), int(ways[place])
-        before = used.get(label, 0)
-        if of_it & ~before:
-            found.append(place)
-        used[label] = before | of_it
-    return found
+
+    def __init__(self) -> None:
+        self._computed = 0.0
+        self._last: dict[int, float] = {}  # by label and way
+
+    def since(
+        self, labels: NDArray[np.int64], ways: NDArray[np.int64], seconds: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Seconds of computing since each superstep's label last used its ways, its own among them; of several ways the
+        most, infinite where one is used for the first time; 0 where it uses none.
+
+        Args:
+            labels: of the next supersteps, in order, by number.
+            ways, seconds: of these.
+        """
+        found = np.zeros(len(labels))
+        computed = self._computed + np.cumsum(seconds)
+        for way in range(len(WAYS)):
+            at = np.flatnonzero(ways >> way & 1)
+            at = at[np.argsort(labels[at], kind="stable")]
+            begins = np.flatnonzero(np.diff(labels[at], prepend=-1))  # of each label
+            keys = (labels[at[begins]] * len(WAYS) + way).tolist()
+            before = np.roll(computed[at], 1)
+            before[begins] = [self._last.get(key, -np.inf) for key in keys]
+            found[at] = np.maximum(found[at], computed[at] - before)
+            self._last.update(zip(keys, computed[at[np.roll(begins, -1) - 1]].tolist(), strict=True))
+        self._computed = float(computed[-1]) if len(computed) else self._computed
+        return found

@@ -772,7 +772,7 @@ def test_long_messages_that_are_read_where_they_lie_have_costs_of_their_own() ->
         (2 * most, 0, BY_MAIL, False),
     ):
         assert machine.exchanging(words, messages, ways=ways) == 1 + 2 * costs
-        assert machine.exchanging(words, messages, ways=ways, first=True) == 1 + 6 * costs
+        assert machine.exchanging(words, messages, ways=ways, since=math.inf) == 1 + 6 * costs
         assert machine.exchanging(words, messages, ways=ways, computing=1.0, waiting=0.0) == 1 + 10 * costs
 
 
@@ -800,7 +800,27 @@ def test_of_ways_in_one_exchange_the_dearest_counts_where_their_code_is_cold() -
     ):
         ways = sum(WAY[name] for name in names)
         assert machine.exchanging(0, ways=ways, computing=1.0) == expected
-        assert machine.exchanging(0, ways=ways, first=True) == expected
+        assert machine.exchanging(0, ways=ways, since=math.inf) == expected
+
+
+@pytest.mark.parametrize(
+    ("computing", "since", "driven"),
+    [
+        (3e-4, 3e-4, 3e-4),
+        (3e-4, 5e-4, 3e-4),  # half of it is less
+        (3e-4, 8e-4, 4e-4),
+        (3e-4, 1.0, 1e-3),
+        (2e-3, 1.0, 2e-3),
+        (3e-4, math.inf, 6e-4),  # what a first use takes, at least
+        (2e-3, math.inf, 2e-3),
+    ],
+)
+def test_what_was_computed_since_a_way_was_used_counts_half_and_1_ms_at_most(
+    computing: float, since: float, driven: float
+) -> None:
+    late, first = (("put", 1.0),), (("put", 6e-4),)
+    machine = BSPMachine(2, g=0.0, l=0.0, r=1.0, late=late, first=first, after=((1.0, 1.0, 1.0, 1.0, 1.0),))
+    assert machine.exchanging(0, ways=BY_PUT, computing=computing, since=since) == pytest.approx(driven)
 
 
 def test_notes_take_what_collectives_do_by_a_machine_that_does_not_know_them() -> None:

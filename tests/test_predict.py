@@ -717,6 +717,26 @@ def test_where_a_label_uses_a_way_for_the_first_time_it_costs_more(
     assert predicted(in_order(ledger), ledger.machine).exchange == pytest.approx(sum(expected))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_what_other_supersteps_compute_between_two_of_a_way_counts_half(named: bool) -> None:
+    log = Log()
+    for number, ways in enumerate((BY_PUT, BY_RECORD, BY_RECORD, BY_PUT, BY_PUT | BY_QUEUE)):
+        log.note((number in (1, 2)) * named, 0.0, 0.0, 10.0, 1, 1, 1, 1, 0, 0, ways)
+    log.names += ["", "between"]
+    table = log.table(0, 5)
+    table[:, SECONDS] = 1e-4, 2e-4, 3e-4, 1e-4, 1e-4
+    for begin, end in ((0, 2), (2, 5)):
+        log.put([combine([table[begin:end], table[begin:end]])])
+    late = ("put", 1.0), ("queue", 1.0)
+    alone = BSPMachine(2, g=0.0, l=0.0, r=1.0, late=late, after=((1.0, 1.0, 1.0, 1.0, 1.0),))
+    ledger = Ledger(BSPMachine(2, g=0.0, l=1.0, r=1.0, exchange=alone), log)
+    expected = [1e-4, 0.0, 0.0, 3e-4, 1e-4]
+    assert [record.exchange_predicted for record in ledger] == pytest.approx(expected)
+    assert predicted(in_order(ledger), ledger.machine).exchange == pytest.approx(sum(expected))  # type: ignore[arg-type]
+    faster = predicted(in_order(ledger), ledger.machine, 2.0)  # type: ignore[arg-type]
+    assert faster.exchange == pytest.approx(1e-4 + 1.5e-4 + 1e-4)
+
+
 def test_indices_of_patterns_that_are_made_cost_by_their_number(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -45,7 +45,7 @@ from ..processes import process
 from ..processes.forked import RepeatedInput, forked
 from ..rides.shown import shown_by
 from ..runs import machine_cache, simulation, threads
-from ..ways import firsts
+from ..ways import Used
 from .page import framed, put
 from .table import NO_RUN
 
@@ -96,12 +96,12 @@ class Prediction(NamedTuple):
 class InRun(NamedTuple):
     """A superstep among those of its run.
 
-    first: whether one of its ways was not used before under its label.
+    since: as of `Used.since`.
     indices: bytes of those of patterns that were made in it.
     """
 
     record: Record
-    first: bool
+    since: float
     indices: int
 
 
@@ -131,7 +131,7 @@ def predicted(
     for parts in parts_after:
         exchange = _exchange_of_parts(parts, machine, faster)
         sums[3], sums[4] = sums[3] + exchange, sums[4] + min(parts.supersteps * empty, exchange)
-    for record, first, indices in records:
+    for record, since, indices in records:
         computing = record.seconds / faster
         of_parts, latency = 0.0, empty
         if record.parts is not None:
@@ -141,7 +141,7 @@ def predicted(
         # What parts compute no processor may have computed alone: nothing says how long others waited for the whole.
         mean = computing if record.parts is not None else record.seconds_mean / faster
         exchange = of_parts + _exchange(
-            record, machine, before, first, 1, others_waited(computing, mean, machine.p), indices
+            record, machine, before, since / faster, 1, others_waited(computing, mean, machine.p), indices
         )
         of_one = (1, computing, record.waiting / faster, exchange, min(latency, exchange))
         sums = [a + b for a, b in zip(sums, of_one, strict=True)]
@@ -158,21 +158,22 @@ def in_order(records: Iterable[Record], index_bytes: Mapping[int, int] = types.M
     of_all = list(records)
     numbers: dict[str, int] = {}
     labels = np.array([numbers.setdefault(one.label, len(numbers)) for one in of_all], np.int64)
-    first = set(firsts(labels, np.array([one.ways for one in of_all], np.int64), {}))
-    return [InRun(one, number in first, index_bytes.get(number, 0)) for number, one in enumerate(of_all)]
+    ways, seconds = np.array([one.ways for one in of_all], np.int64), np.array([one.seconds for one in of_all])
+    since = Used().since(labels, ways, seconds).tolist()
+    return [InRun(one, since[number], index_bytes.get(number, 0)) for number, one in enumerate(of_all)]
 
 
 def _exchange_of_parts(parts: PartTotals, machine: BSPMachine, faster: float) -> float:
     """Seconds that the exchanges of parts take, as if all were alike, and all members: the ledger has their sums."""
     number = parts.supersteps
-    return number * _exchange(parts, machine, parts.seconds / faster / number, False, number, 0.0) if number else 0.0
+    return number * _exchange(parts, machine, parts.seconds / faster / number, 0.0, number, 0.0) if number else 0.0
 
 
 def _exchange(
     counts: Record | PartTotals,
     machine: BSPMachine,
     computing: float = 0.0,
-    first: bool = False,
+    since: float = 0.0,
     supersteps: int = 1,
     waiting: float | None = None,
     indices: int = 0,
@@ -182,7 +183,7 @@ def _exchange(
     if overlaps(machine):
         return machine.elapsed(computing, h, messages, words, items) - computing
     of_each = index_words(indices, machine.p)
-    return machine.exchanging(h, messages, words, items, counts.ways, computing, first, waiting, of_each)
+    return machine.exchanging(h, messages, words, items, counts.ways, computing, since, waiting, of_each)
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ it says what the charged work would take, beside what was measured.
 
 Each processor keeps a log of its own supersteps (log.py), without talking to the others. Only when the ledger is asked
 for are the logs combined, into maxima over the processors, which take the place of each one's own figures: it stays at
-88 bytes a superstep. Records (records.py) are made from these rows when they are looked at.
+92 bytes a superstep. Records (records.py) are made from these rows when they are looked at.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def predicted_exchange(
     computing: float,
     counted: tuple[float, ...],
     ways: int,
-    first: bool = False,
+    since: float = 0.0,
     waiting: float | None = None,
     indices: int = 0,
 ) -> float:
@@ -77,8 +77,7 @@ def predicted_exchange(
         computing: seconds of it before the exchange.
         counted: h, messages, M and items.
         ways: in which its data goes.
-        first: whether one of them has not been used before under the superstep's label.
-        waiting: as of `BSPMachine.exchanging`.
+        since, waiting: as of `BSPMachine.exchanging`.
         indices: bytes of those of patterns that are made in it, of all processors.
     """
     if overlaps(machine):
@@ -86,7 +85,7 @@ def predicted_exchange(
     if isinstance(machine, BSPMachine) and machine.exchange is not None and not virtual:
         h, messages, words, items = counted
         of_each = index_words(indices, machine.p)
-        return machine.exchanging(h, messages, words, items, ways, computing, first, waiting, of_each)
+        return machine.exchanging(h, messages, words, items, ways, computing, since, waiting, of_each)
     return machine.elapsed(0.0, *counted)
 
 
@@ -95,7 +94,7 @@ def priced(
     virtual: bool,
     row: Sequence[float],
     parts: PartTotals | None,
-    first: bool = False,
+    since: float = 0.0,
     indices: int = 0,
 ) -> tuple[float, float]:
     """Seconds of computing in a superstep, and those that its exchanges take by a machine.
@@ -105,7 +104,7 @@ def priced(
         virtual: whether the run's times are.
         row: of the superstep, combined.
         parts: what they did in it.
-        first, indices: as of `predicted_exchange`.
+        since, indices: as of `predicted_exchange`.
     """
     computing, of_parts = row[SECONDS], 0.0
     if parts is not None:
@@ -114,7 +113,7 @@ def priced(
     counted = max(row[WORDS_OUT], row[WORDS_IN]), row[MESSAGES], row[WORDS], row[ITEMS]
     before = computing + of_parts if overlaps(machine) else row[SECONDS]
     waiting = others_waited(row[SECONDS], row[MEAN], machine.p)
-    exchange = predicted_exchange(machine, virtual, before, counted, int(row[WAYS]), first, waiting, indices)
+    exchange = predicted_exchange(machine, virtual, before, counted, int(row[WAYS]), since, waiting, indices)
     return computing, of_parts + exchange
 
 
@@ -174,7 +173,7 @@ class Ledger(Records):
         self.virtual = virtual
         self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
         self._names = log.names  # only ever grows
-        self._firsts = log.firsts  # only ever grows
+        self._since = log.since  # only ever grows
         self.checkpoints = [Checkpoint(*one) for one in log.checkpoints]
 
     def __len__(self) -> int:
@@ -196,7 +195,7 @@ class Ledger(Records):
         parts = self.parts.get(number)
         work = row[WORK]
         computing, exchange = priced(
-            self.machine, self.virtual, row, parts, number in self._firsts, self.index_bytes.get(number, 0)
+            self.machine, self.virtual, row, parts, self._since[number], self.index_bytes.get(number, 0)
         )
         return Record(
             label=self._names[int(row[LABEL])],

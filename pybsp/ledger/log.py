@@ -17,7 +17,7 @@ from ..ground.chunk import COLUMNS, Chunk
 from ..machines.bsp import BSPMachine
 from ..machines.ebsp import EBSPMachine
 from ..machines.in_force import NO_KINDS, charged
-from ..ways import firsts
+from ..ways import Used
 
 # The columns of a processor's rows.
 LABEL, WORK, SECONDS, MEASURED, WORDS_OUT, WORDS_IN, MESSAGES_OUT, MESSAGES_IN, ITEMS_OUT, ITEMS_IN, WAYS = range(11)
@@ -94,7 +94,7 @@ class Log(Chunk):
         kinds: of the combined rows, by their number, flop by kind of work, of each the maximum over processors.
         charges: of the combined rows with work of some kinds, by their number, seconds by the machine's rates and flop
             of no kind, of each the maximum over processors.
-        firsts: numbers of the combined rows that use a way which none before under their label has used.
+        since: of each combined row, as of `Used.since`.
         after: seconds of computing after the combined rows: the longest of the processors, and their mean.
     """
 
@@ -118,8 +118,7 @@ class Log(Chunk):
         self._kinds: dict[int, dict[str, float]] = {}  # of this processor, not yet in `kinds`
         self.kinds: dict[int, dict[str, float]] = {}
         self.charges: Charges = {}
-        self.firsts: set[int] = set()
-        self._used: dict[int, int] = {}  # ways by label, in the combined rows
+        self.since, self._used = array("f"), Used()
         # See `begin_at`: in which rows, ascending, and when. A part that is entered again and again has many.
         self._begun, self._instants = array("q"), array("d")
 
@@ -319,8 +318,8 @@ class Log(Chunk):
         self.labels.clear()
         self.labels.update((label, number) for number, label in enumerate(saved["labels"]))
         self.combined, self.names, self.checkpoints = saved["combined"], saved["names"], saved["checkpoints"]
-        self._used, self.firsts = {}, set()
-        self._note_firsts(self.table(0, self.combined), 0)
+        self.since, self._used = array("f"), Used()
+        self._note_since(self.table(0, self.combined))
         self.riding, self._rode = saved["riding"], []
         for row, words, own in saved["rode"]:
             self._ride(row, words, own)
@@ -396,10 +395,10 @@ class Log(Chunk):
         for counts in self._counting:
             counts.update()
 
-    def _note_firsts(self, rows: NDArray[np.float64], first: int) -> None:
-        """These combined rows are those from `first` on."""
+    def _note_since(self, rows: NDArray[np.float64]) -> None:
+        """These are the next combined rows."""
         labels, ways = rows[:, [LABEL, WAYS]].astype(np.int64).T
-        self.firsts.update(first + number for number in firsts(labels, ways, self._used))
+        self.since.frombytes(self._used.since(labels, ways, rows[:, SECONDS]).astype(np.float32).tobytes())
 
     def _go_on_at(self, last: int) -> None:
         """The rows before `last` will no longer say when that one began."""
@@ -414,7 +413,7 @@ class Log(Chunk):
     def put(self, combined: Iterable[NDArray[np.float64]]) -> None:
         """Take the combined rows of the next supersteps, in order, in place of this processor's own."""
         for rows in combined:
-            self._note_firsts(rows, self.combined)
+            self._note_since(rows)
             self._go_on_at(self.combined + len(rows))
             at = 0
             for piece in self.pieces(self.combined, self.combined + len(rows)):

@@ -31,6 +31,9 @@ LATE = ("empty", "sending")  # of `BSPMachine.late`
 COMPUTED, OTHERS_WAITED, EMPTY, SENDS, OF_WAYS = range(5)  # places in a row of `BSPMachine.after`
 FIRST = 0.3  # share of it in a superstep that uses a way first under its label, where no `first` was measured
 COLD = 1e-4  # seconds that this is at most: of late on a cluster most is that others sleep
+# Of what other supersteps have computed since a label last used a way, the share that drives its code out as the
+# superstep's own does: theirs use much of it too; and the most seconds that it is.
+BETWEEN, BETWEEN_MOST = 0.5, 1e-3
 WAITED = 0.3  # share of computing that who comes early waits, where it is not said
 WAITED_LONG = 0.05, 0.5  # in files that do not say it: from so many seconds on, this share
 
@@ -384,7 +387,7 @@ class BSPMachine(MachinePart):
         items: float = 0,
         ways: int = 0,
         computing: float = 0.0,
-        first: bool = False,
+        since: float = 0.0,
         waiting: float | None = None,
         indices: float = 0.0,
     ) -> float:
@@ -399,7 +402,8 @@ class BSPMachine(MachinePart):
             h, messages, M, items: as of a `Superstep`.
             ways: in which its data goes (`pybsp.ways`).
             computing: seconds of it before the exchange, of the processor that computes longest.
-            first: whether one of the ways has not been used before under the superstep's label.
+            since: seconds of computing since its label last used its ways (`pybsp.ways.Used`): half of it counts as
+                computing before the exchange, up to 1 ms, in what ways add; infinite: it uses one for the first time.
             waiting: seconds that others had waited when the last one came, mean of these; None: 0.3 of the computing.
                 Where messages go it counts as no less than if half of the processors had waited so long.
             indices: words of those of patterns that are made, which a processor sends, on average.
@@ -416,7 +420,9 @@ class BSPMachine(MachinePart):
                 # calibration.
                 spared = WAITED * computing
                 waited = max(waited, others_waited(spared, spared / 2, self.p))
-            cold = of_ways * machine._share(OF_WAYS, computing, COMPUTED)
+            first = since == math.inf
+            driven = computing if first else max(computing, min(BETWEEN * since, BETWEEN_MOST))
+            cold = of_ways * machine._share(OF_WAYS, driven, COMPUTED)
             which = SENDS if ways & SENDING else EMPTY
             computed = machine._share(which, computing, COMPUTED)
             # Waiting that is longer than half of the processors have before so much computing adds nothing more.
