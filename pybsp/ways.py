@@ -20,6 +20,8 @@ A number says which of them a superstep used, a bit for each:
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -55,41 +57,46 @@ def named(ways: int) -> tuple[str, ...]:
 
 
 class Used:
-    """When ways were last used, under each label of a run, by the seconds that it has computed until then.
+    """When a run has last used each way, by the seconds that it has computed until then.
 
     Examples:
         >>> from pybsp.ways import BY_MAIL, BY_PUT, Used
-        >>> used = Used()
-        >>> used.since(np.zeros(4, int), np.array([0, BY_MAIL, BY_MAIL, BY_MAIL | BY_PUT]), np.ones(4)).tolist()
-        [0.0, inf, 1.0, inf]
-        >>> used.since(np.array([1, 1, 0]), np.array([BY_PUT, BY_PUT, BY_MAIL | BY_PUT]), np.ones(3)).tolist()
-        [inf, 1.0, 3.0]
+        >>> used, zeros = Used(), np.zeros(4)
+        >>> since, fresh = used.since(np.array([0, BY_MAIL, 0, BY_MAIL | BY_PUT]), zeros, zeros, np.ones(4))
+        >>> since.tolist(), [named(ways) for ways in fresh.tolist()]
+        ([0.0, 0.0, 0.0, 2.0], [(), ('mail',), (), ('put',)])
+        >>> used.since(np.array([BY_PUT, BY_MAIL | BY_PUT]), zeros[:2], zeros[:2], np.ones(2))[0].tolist()
+        [1.0, 2.0]
     """
 
     def __init__(self) -> None:
         self._computed = 0.0
-        self._last: dict[int, float] = {}  # by label and way
+        self._last = [math.nan] * len(WAYS)
 
     def since(
-        self, labels: NDArray[np.int64], ways: NDArray[np.int64], seconds: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Seconds of computing since each superstep's label last used its ways, its own among them; of several ways the
-        most, infinite where one is used for the first time; 0 where it uses none.
+        self,
+        ways: NDArray[np.int64],
+        h: NDArray[np.float64],
+        messages: NDArray[np.float64],
+        seconds: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Of each of the next supersteps: seconds of computing since its ways were used last, its own among them, the
+        most of them; and those of its ways that are used for the first time, which do not count there.
 
         Args:
-            labels: of the next supersteps, in order, by number.
-            ways, seconds: of these.
+            ways, h, messages, seconds: of these, in order.
         """
-        found = np.zeros(len(labels))
+        ways = ways | np.where((ways & BY_LENT > 0) & (messages > 0) & (h > LONG * messages), LENT, 0)
+        found, fresh = np.zeros(len(ways)), np.zeros(len(ways), np.int64)
         computed = self._computed + np.cumsum(seconds)
         for way in range(len(WAYS)):
             at = np.flatnonzero(ways >> way & 1)
-            at = at[np.argsort(labels[at], kind="stable")]
-            begins = np.flatnonzero(np.diff(labels[at], prepend=-1))  # of each label
-            keys = (labels[at[begins]] * len(WAYS) + way).tolist()
-            before = np.roll(computed[at], 1)
-            before[begins] = [self._last.get(key, -np.inf) for key in keys]
-            found[at] = np.maximum(found[at], computed[at] - before)
-            self._last.update(zip(keys, computed[at[np.roll(begins, -1) - 1]].tolist(), strict=True))
-        self._computed = float(computed[-1]) if len(computed) else self._computed
-        return found
+            if not at.size:
+                continue
+            if math.isnan(self._last[way]):
+                fresh[at[0]] |= 1 << way
+            before = np.concatenate(([self._last[way]], computed[at[:-1]]))
+            found[at] = np.fmax(found[at], computed[at] - before)
+            self._last[way] = float(computed[at[-1]])
+        self._computed = float(computed[-1]) if len(ways) else self._computed
+        return found, fresh

@@ -37,6 +37,7 @@ from pybsp.ways import (
     BY_RECORD,
     WAY,
     named,
+    with_lent,
 )
 
 pytestmark = pytest.mark.fast  # all of their many cases, which take a millisecond each
@@ -614,6 +615,7 @@ WAYS_COST = BSPMachine(
     after=((1.0, 0.5, 0.09, 0.01, 0.04), (100.0, 50.0, 1.0, 1.0, 1.0)),
 )
 
+ONE_SECOND = ((1.0, 1.0, 1.0, 1.0, 1.0),)
 ONE_ROW = ((1.0, 1.0, 1.0, 1.0, 1.0),)
 
 
@@ -772,7 +774,7 @@ def test_long_messages_that_are_read_where_they_lie_have_costs_of_their_own() ->
         (2 * most, 0, BY_MAIL, False),
     ):
         assert machine.exchanging(words, messages, ways=ways) == 1 + 2 * costs
-        assert machine.exchanging(words, messages, ways=ways, since=math.inf) == 1 + 6 * costs
+        assert machine.exchanging(words, messages, ways=ways, fresh=with_lent(ways, words, messages)) == 1 + 6 * costs
         assert machine.exchanging(words, messages, ways=ways, computing=1.0, waiting=0.0) == 1 + 10 * costs
 
 
@@ -800,7 +802,7 @@ def test_of_ways_in_one_exchange_the_dearest_counts_where_their_code_is_cold() -
     ):
         ways = sum(WAY[name] for name in names)
         assert machine.exchanging(0, ways=ways, computing=1.0) == expected
-        assert machine.exchanging(0, ways=ways, since=math.inf) == expected
+        assert machine.exchanging(0, ways=ways, fresh=ways) == expected
 
 
 @pytest.mark.parametrize(
@@ -811,16 +813,23 @@ def test_of_ways_in_one_exchange_the_dearest_counts_where_their_code_is_cold() -
         (3e-4, 8e-4, 4e-4),
         (3e-4, 1.0, 1e-3),
         (2e-3, 1.0, 2e-3),
-        (3e-4, math.inf, 6e-4),  # what a first use takes, at least
-        (2e-3, math.inf, 2e-3),
     ],
 )
 def test_what_was_computed_since_a_way_was_used_counts_half_and_1_ms_at_most(
     computing: float, since: float, driven: float
 ) -> None:
-    late, first = (("put", 1.0),), (("put", 6e-4),)
-    machine = BSPMachine(2, g=0.0, l=0.0, r=1.0, late=late, first=first, after=((1.0, 1.0, 1.0, 1.0, 1.0),))
-    assert machine.exchanging(0, ways=BY_PUT, computing=computing, since=since) == pytest.approx(driven)
+    late, first = (("put", 1.0), ("queue", 2.0), ("get", 4.0)), (("put", 6e-4), ("get", 5e-4))
+    machine = BSPMachine(2, g=0.0, l=0.0, r=1.0, late=late, first=first, after=ONE_SECOND)
+
+    def seconds(ways: int, fresh: int = 0) -> float:
+        return machine.exchanging(0, ways=ways, computing=computing, since=since, fresh=fresh)
+
+    assert seconds(BY_PUT) == pytest.approx(driven)
+    assert seconds(BY_PUT | BY_QUEUE | BY_GET) == pytest.approx(2 * driven + 4 * driven)
+    # What is used for the first time takes its first, or what its own computing adds; the others as ever.
+    assert seconds(BY_PUT, BY_PUT) == pytest.approx(max(computing, 6e-4))
+    assert seconds(BY_QUEUE | BY_GET, BY_QUEUE) == pytest.approx(2 * computing + 4 * driven)
+    assert seconds(BY_QUEUE | BY_GET, BY_GET) == pytest.approx(2 * driven + 4 * computing)
 
 
 def test_notes_take_what_collectives_do_by_a_machine_that_does_not_know_them() -> None:

@@ -96,12 +96,13 @@ class Prediction(NamedTuple):
 class InRun(NamedTuple):
     """A superstep among those of its run.
 
-    since: as of `Used.since`.
+    since, fresh: as of `Used.since`.
     indices: bytes of those of patterns that were made in it.
     """
 
     record: Record
     since: float
+    fresh: int
     indices: int
 
 
@@ -131,7 +132,7 @@ def predicted(
     for parts in parts_after:
         exchange = _exchange_of_parts(parts, machine, faster)
         sums[3], sums[4] = sums[3] + exchange, sums[4] + min(parts.supersteps * empty, exchange)
-    for record, since, indices in records:
+    for record, since, fresh, indices in records:
         computing = record.seconds / faster
         of_parts, latency = 0.0, empty
         if record.parts is not None:
@@ -140,9 +141,8 @@ def predicted(
         before = computing + of_parts if overlaps(machine) else computing
         # What parts compute no processor may have computed alone: nothing says how long others waited for the whole.
         mean = computing if record.parts is not None else record.seconds_mean / faster
-        exchange = of_parts + _exchange(
-            record, machine, before, since / faster, 1, others_waited(computing, mean, machine.p), indices
-        )
+        waited = others_waited(computing, mean, machine.p)
+        exchange = of_parts + _exchange(record, machine, before, since / faster, fresh, 1, waited, indices)
         of_one = (1, computing, record.waiting / faster, exchange, min(latency, exchange))
         sums = [a + b for a, b in zip(sums, of_one, strict=True)]
     return Prediction(label, machine.p, int(sums[0]), *sums[1:])
@@ -156,17 +156,16 @@ def in_order(records: Iterable[Record], index_bytes: Mapping[int, int] = types.M
         index_bytes: by the number of a record, as `Ledger.index_bytes`.
     """
     of_all = list(records)
-    numbers: dict[str, int] = {}
-    labels = np.array([numbers.setdefault(one.label, len(numbers)) for one in of_all], np.int64)
-    ways, seconds = np.array([one.ways for one in of_all], np.int64), np.array([one.seconds for one in of_all])
-    since = Used().since(labels, ways, seconds).tolist()
-    return [InRun(one, since[number], index_bytes.get(number, 0)) for number, one in enumerate(of_all)]
+    counted = np.array([(one.h, one.messages, one.seconds) for one in of_all], np.float64).reshape(-1, 3).T
+    since, fresh = Used().since(np.array([one.ways for one in of_all], np.int64), *counted)
+    indices = [index_bytes.get(number, 0) for number in range(len(of_all))]
+    return [*map(InRun, of_all, since.tolist(), fresh.tolist(), indices)]
 
 
 def _exchange_of_parts(parts: PartTotals, machine: BSPMachine, faster: float) -> float:
     """Seconds that the exchanges of parts take, as if all were alike, and all members: the ledger has their sums."""
     number = parts.supersteps
-    return number * _exchange(parts, machine, parts.seconds / faster / number, 0.0, number, 0.0) if number else 0.0
+    return number * _exchange(parts, machine, parts.seconds / faster / number, 0.0, 0, number, 0.0) if number else 0.0
 
 
 def _exchange(
@@ -174,6 +173,7 @@ def _exchange(
     machine: BSPMachine,
     computing: float = 0.0,
     since: float = 0.0,
+    fresh: int = 0,
     supersteps: int = 1,
     waiting: float | None = None,
     indices: int = 0,
@@ -183,7 +183,7 @@ def _exchange(
     if overlaps(machine):
         return machine.elapsed(computing, h, messages, words, items) - computing
     of_each = index_words(indices, machine.p)
-    return machine.exchanging(h, messages, words, items, counts.ways, computing, since, waiting, of_each)
+    return machine.exchanging(h, messages, words, items, counts.ways, computing, since, fresh, waiting, of_each)
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

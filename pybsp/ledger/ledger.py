@@ -66,6 +66,7 @@ def predicted_exchange(
     counted: tuple[float, ...],
     ways: int,
     since: float = 0.0,
+    fresh: int = 0,
     waiting: float | None = None,
     indices: int = 0,
 ) -> float:
@@ -77,7 +78,7 @@ def predicted_exchange(
         computing: seconds of it before the exchange.
         counted: h, messages, M and items.
         ways: in which its data goes.
-        since, waiting: as of `BSPMachine.exchanging`.
+        since, fresh, waiting: as of `BSPMachine.exchanging`.
         indices: bytes of those of patterns that are made in it, of all processors.
     """
     if overlaps(machine):
@@ -85,7 +86,7 @@ def predicted_exchange(
     if isinstance(machine, BSPMachine) and machine.exchange is not None and not virtual:
         h, messages, words, items = counted
         of_each = index_words(indices, machine.p)
-        return machine.exchanging(h, messages, words, items, ways, computing, since, waiting, of_each)
+        return machine.exchanging(h, messages, words, items, ways, computing, since, fresh, waiting, of_each)
     return machine.elapsed(0.0, *counted)
 
 
@@ -95,6 +96,7 @@ def priced(
     row: Sequence[float],
     parts: PartTotals | None,
     since: float = 0.0,
+    fresh: int = 0,
     indices: int = 0,
 ) -> tuple[float, float]:
     """Seconds of computing in a superstep, and those that its exchanges take by a machine.
@@ -104,7 +106,7 @@ def priced(
         virtual: whether the run's times are.
         row: of the superstep, combined.
         parts: what they did in it.
-        since, indices: as of `predicted_exchange`.
+        since, fresh, indices: as of `predicted_exchange`.
     """
     computing, of_parts = row[SECONDS], 0.0
     if parts is not None:
@@ -113,7 +115,7 @@ def priced(
     counted = max(row[WORDS_OUT], row[WORDS_IN]), row[MESSAGES], row[WORDS], row[ITEMS]
     before = computing + of_parts if overlaps(machine) else row[SECONDS]
     waiting = others_waited(row[SECONDS], row[MEAN], machine.p)
-    exchange = predicted_exchange(machine, virtual, before, counted, int(row[WAYS]), since, waiting, indices)
+    exchange = predicted_exchange(machine, virtual, before, counted, int(row[WAYS]), since, fresh, waiting, indices)
     return computing, of_parts + exchange
 
 
@@ -173,7 +175,7 @@ class Ledger(Records):
         self.virtual = virtual
         self._chunks = list(log.pieces(0, log.combined))  # all but the last of `Log.ROWS` rows
         self._names = log.names  # only ever grows
-        self._since = log.since  # only ever grows
+        self._since, self._fresh = log.since, log.fresh  # only ever grow
         self.checkpoints = [Checkpoint(*one) for one in log.checkpoints]
 
     def __len__(self) -> int:
@@ -194,9 +196,8 @@ class Ledger(Records):
         """The record of a combined row, which has that number."""
         parts = self.parts.get(number)
         work = row[WORK]
-        computing, exchange = priced(
-            self.machine, self.virtual, row, parts, self._since[number], self.index_bytes.get(number, 0)
-        )
+        since, fresh, indices = self._since[number], self._fresh.get(number, 0), self.index_bytes.get(number, 0)
+        computing, exchange = priced(self.machine, self.virtual, row, parts, since, fresh, indices)
         return Record(
             label=self._names[int(row[LABEL])],
             work=work,

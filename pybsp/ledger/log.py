@@ -95,6 +95,7 @@ class Log(Chunk):
         charges: of the combined rows with work of some kinds, by their number, seconds by the machine's rates and flop
             of no kind, of each the maximum over processors.
         since: of each combined row, as of `Used.since`.
+        fresh: likewise, of those that use a way for the first time, by their number.
         after: seconds of computing after the combined rows: the longest of the processors, and their mean.
     """
 
@@ -118,7 +119,7 @@ class Log(Chunk):
         self._kinds: dict[int, dict[str, float]] = {}  # of this processor, not yet in `kinds`
         self.kinds: dict[int, dict[str, float]] = {}
         self.charges: Charges = {}
-        self.since, self._used = array("f"), Used()
+        self.since, self.fresh, self._used = array("f"), dict[int, int](), Used()
         # See `begin_at`: in which rows, ascending, and when. A part that is entered again and again has many.
         self._begun, self._instants = array("q"), array("d")
 
@@ -318,7 +319,7 @@ class Log(Chunk):
         self.labels.clear()
         self.labels.update((label, number) for number, label in enumerate(saved["labels"]))
         self.combined, self.names, self.checkpoints = saved["combined"], saved["names"], saved["checkpoints"]
-        self.since, self._used = array("f"), Used()
+        self.since, self.fresh, self._used = array("f"), {}, Used()
         self._note_since(self.table(0, self.combined))
         self.riding, self._rode = saved["riding"], []
         for row, words, own in saved["rode"]:
@@ -397,8 +398,11 @@ class Log(Chunk):
 
     def _note_since(self, rows: NDArray[np.float64]) -> None:
         """These are the next combined rows."""
-        labels, ways = rows[:, [LABEL, WAYS]].astype(np.int64).T
-        self.since.frombytes(self._used.since(labels, ways, rows[:, SECONDS]).astype(np.float32).tobytes())
+        ways, h = rows[:, WAYS].astype(np.int64), np.maximum(rows[:, WORDS_OUT], rows[:, WORDS_IN])
+        since, fresh = self._used.since(ways, h, rows[:, MESSAGES], rows[:, SECONDS])
+        at = np.flatnonzero(fresh)
+        self.fresh.update(zip((len(self.since) + at).tolist(), fresh[at].tolist(), strict=True))
+        self.since.frombytes(since.astype(np.float32).tobytes())
 
     def _go_on_at(self, last: int) -> None:
         """The rows before `last` will no longer say when that one began."""

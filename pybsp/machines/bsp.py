@@ -29,10 +29,10 @@ FURTHER = "further"  # of `BSPMachine.o_way`, beside the ways: each beside a get
 EXCHANGES = frozenset({"get", "agreement", "making"})  # ways with code of their own exchanges; others go in one
 LATE = ("empty", "sending")  # of `BSPMachine.late`
 COMPUTED, OTHERS_WAITED, EMPTY, SENDS, OF_WAYS = range(5)  # places in a row of `BSPMachine.after`
-FIRST = 0.3  # share of it in a superstep that uses a way first under its label, where no `first` was measured
+FIRST = 0.3  # share of it where a way is used for the first time, where no `first` was measured
 COLD = 1e-4  # seconds that this is at most: of late on a cluster most is that others sleep
-# Of what other supersteps have computed since a label last used a way, the share that drives its code out as the
-# superstep's own does: theirs use much of it too; and the most seconds that it is.
+# Of what was computed since a way was last used, the share that drives its code out as computing right before does, as
+# other supersteps use much of it too; and the most seconds that it is.
 BETWEEN, BETWEEN_MOST = 0.5, 1e-3
 WAITED = 0.3  # share of computing that who comes early waits, where it is not said
 WAITED_LONG = 0.05, 0.5  # in files that do not say it: from so many seconds on, this share
@@ -142,9 +142,9 @@ class BSPMachine(MachinePart):
             shares after both; that after waiting is at most the other, and of "sending" at least what it is where half
             of the processors wait 0.3 of the computing. Of ways beside others the dearest counts, and on top of it
             those of gets, and of what all compare, which have exchanges of their own.
-        first: seconds that each way adds, at least, where a label uses one of the superstep's ways for the first time,
-            those beside others as in `late`: pairs, or a mapping. As files of before pybsp 0.4 have none it is 0.3 of
-            `late` there, of all ways at most 100 us.
+        first: seconds that each way adds, at least, where a run uses it for the first time, those beside others as in
+            `late`: pairs, or a mapping. As files of before pybsp 0.4 have none it is 0.3 of `late` there, at most 100
+            us.
         after: rows (seconds of computing, seconds that who came early waited, and the shares of "empty" and "sending"
             after either, and of what ways add after the computing), ascending; from the last on they are that row's.
             Rows of four do not say how long others waited: 0.3 of the computing, 0.5 from 50 ms on. Rows of two have
@@ -288,28 +288,38 @@ class BSPMachine(MachinePart):
         object.__setattr__(self, "after", rows)
         object.__setattr__(self, "_of_ways", {})
 
-    def _more(self, ways: int) -> tuple[float, float, float, float, float]:
+    def _more(self, ways: int) -> tuple[float, float, float, float]:
         """What an exchange takes beyond messages and words: seconds, and of each word; what computing and waiting add,
-        at most, what computing adds to ways, at most, and what these add at first.
+        at most, and what computing adds to ways, at most.
 
         They depend on nothing else, and ledgers ask for few ways many times.
         """
-        found: dict[int, tuple[float, float, float, float, float]] = self._of_ways  # type: ignore[attr-defined]
+        found: dict[int, tuple[float, float, float, float]] = self._of_ways  # type: ignore[attr-defined]
         if ways not in found:
             sending = (ways & SENDING).bit_count()
             roads = (ways & SENDING & ~BY_NOTE).bit_count()  # notes go the way of what they are beside
             further = roads - 1 if ways & BY_GET else 0
             soon, late = _with_notes(self.o_way), _with_notes(self.late)
-            names, first, of_words = named(ways), dict(self.first), dict(self.g_way)
-            of_ways = _of_code(names, late)
+            names, of_words = named(ways), dict(self.g_way)
             found[ways] = (
                 sum(soon.get(name, 0.0) for name in names) + further * soon.get(FURTHER, 0.0),
                 sum(of_words.get(name, 0.0) for name in named(ways & SENDING)) / max(roads, 1),
                 late.get(LATE[sending > 0], 0.0),
-                of_ways,
-                _of_code(names, first) if first else min(FIRST * of_ways, COLD),
+                _of_code(names, late),
             )
         return found[ways]
+
+    def _at_first(self, ways: int, fresh: int, cold: float, driven: float) -> float:
+        """What ways add of which some are used for the first time.
+
+        Args:
+            cold, driven: shares of `late`, of these, and of the others.
+        """
+        late, new = _with_notes(self.late), named(fresh)
+        first = dict(self.first) or {name: min(FIRST * seconds, COLD) for name, seconds in late.items()}
+        each = {name: late.get(name, 0.0) * driven for name in named(ways)}
+        each.update((name, max(late.get(name, 0.0) * cold, first.get(name, 0.0))) for name in new)
+        return _of_code(each, each)
 
     def _share(self, share: int, seconds: float, by: int) -> float:
         """A share of `late` after so many seconds: a power of these between two rows.
@@ -388,6 +398,7 @@ class BSPMachine(MachinePart):
         ways: int = 0,
         computing: float = 0.0,
         since: float = 0.0,
+        fresh: int = 0,
         waiting: float | None = None,
         indices: float = 0.0,
     ) -> float:
@@ -402,32 +413,35 @@ class BSPMachine(MachinePart):
             h, messages, M, items: as of a `Superstep`.
             ways: in which its data goes (`pybsp.ways`).
             computing: seconds of it before the exchange, of the processor that computes longest.
-            since: seconds of computing since its label last used its ways (`pybsp.ways.Used`): half of it counts as
-                computing before the exchange, up to 1 ms, in what ways add; infinite: it uses one for the first time.
+            since: seconds of computing since its ways were last used (`pybsp.ways.Used`): half of it counts as
+                computing before the exchange, up to 1 ms, in what ways add.
+            fresh: those of its ways that a run uses for the first time.
             waiting: seconds that others had waited when the last one came, mean of these; None: 0.3 of the computing.
                 Where messages go it counts as no less than if half of the processors had waited so long.
             indices: words of those of patterns that are made, which a processor sends, on average.
         """
         machine = self.exchange or self
-        soon, of_words, late, of_ways, at_first = machine._more(with_lent(ways, h, messages))
+        all_ways = with_lent(ways, h, messages)
+        soon, of_words, late, of_ways = machine._more(all_ways)
         soon += of_words * h
         if indices:
             soon += dict(machine.g_way).get("making", 0.0) * indices
-        if late or of_ways or at_first:
+        if late or of_ways or machine.first:
             waited = WAITED * computing if waiting is None else waiting
             if ways & SENDING:
                 # Who comes last finds its code as cold where nobody has waited for it as where half have, as in the
                 # calibration.
                 spared = WAITED * computing
                 waited = max(waited, others_waited(spared, spared / 2, self.p))
-            first = since == math.inf
-            driven = computing if first else max(computing, min(BETWEEN * since, BETWEEN_MOST))
-            cold = of_ways * machine._share(OF_WAYS, driven, COMPUTED)
             which = SENDS if ways & SENDING else EMPTY
             computed = machine._share(which, computing, COMPUTED)
             # Waiting that is longer than half of the processors have before so much computing adds nothing more.
             soon += late * math.sqrt(computed * min(computed, machine._share(which, waited, OTHERS_WAITED)))
-            soon += max(cold, at_first if first else 0.0)
+            driven = machine._share(OF_WAYS, max(computing, min(BETWEEN * since, BETWEEN_MOST)), COMPUTED)
+            if fresh:
+                soon += machine._at_first(all_ways, fresh, machine._share(OF_WAYS, computing, COMPUTED), driven)
+            else:
+                soon += of_ways * driven
         items = self.items_charged(h, messages, items, ways)
         if ways & BY_RECORD and not ways & SENDING:
             # On a host no message goes, and to read records is computing. Between hosts they come with what goes to

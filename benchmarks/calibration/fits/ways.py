@@ -76,9 +76,9 @@ def predict(machine: BSPMachine, point: Point) -> float:
     """Seconds of a point's exchange."""
     ways = sum(WAY[name] for name in names_of(point))
     waiting = waited(point.delay, machine.p)
-    since = math.inf if point.experiment == "first" else 0.0
+    fresh = ways if point.experiment == "first" else 0
     counted = point.h, point.busiest, point.M, point.items
-    return machine.exchanging(*counted, ways, point.delay, since, waiting, indices_of(point))
+    return machine.exchanging(*counted, ways, point.delay, 0.0, fresh, waiting, indices_of(point))
 
 
 def indices_of(point: Point) -> float:
