@@ -780,6 +780,7 @@ def test_long_messages_that_are_read_where_they_lie_have_costs_of_their_own() ->
 
 def test_further_ways_cost_beside_a_get_and_a_note_is_none() -> None:
     machine = BSPMachine(2, g=0.0, l=0.0, r=1.0, o_way=(("put", 10.0), ("get", 20.0), ("note", 3.0), ("further", 5.0)))
+    measured = dataclasses.replace(machine, o_way=(*machine.o_way, ("beside", 1.0)))
 
     def seconds(*names: str) -> float:
         return machine.exchanging(0, ways=sum(WAY[name] for name in names))
@@ -787,6 +788,9 @@ def test_further_ways_cost_beside_a_get_and_a_note_is_none() -> None:
     assert [seconds("mail"), seconds("note"), seconds("mail", "note")] == [0, 3, 3]
     assert [seconds("put", "note"), seconds("put", "get"), seconds("put", "get", "note")] == [13, 35, 38]
     assert [seconds("mail", "put", "note"), seconds("mail", "get", "put")] == [13, 40]
+    machine = measured
+    assert [seconds("note"), seconds("mail", "note"), seconds("get", "note")] == [3, 3, 23]
+    assert [seconds(name, "note") for name in ("put", "queue", "pattern")] == [11, 1, 1]
 
 
 def test_of_ways_in_one_exchange_the_dearest_counts_where_their_code_is_cold() -> None:

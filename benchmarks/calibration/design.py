@@ -221,7 +221,8 @@ def _ways(level: _LevelSizes, word: int) -> list[Point]:
     points += _swept("way", "exchange", level.few[-1:], 1, word, EXCHANGE)
     points += _swept("way", "queue-and-own", (4, 40), 1, word, EXCHANGE)
     points += _swept("held-out-way", "queue-and-own", (12, 400), 1, word, EXCHANGE)
-    points += _swept("way", "put+get", (4, 200), 1, word, EXCHANGE)
+    for pattern in ("put+get", "pattern+note"):
+        points += _swept("way", pattern, (4, 200), 1, word, EXCHANGE)
     for pattern in ("put+get", "pattern+queue", "riding", "pattern+note"):
         points += _swept("held-out-way", pattern, (30,), 1, word, EXCHANGE)
     points += _after(AFTER, "after", AFTER_WAYS, 100, word) + _mail_after(AFTER, "after", 100, word)

@@ -20,12 +20,27 @@ from typing import Any
 
 from ..errors import UsageError
 from ..ground.decoding import Decoder, decode, each, fields, flag, one_of, optional, rate, table
-from ..ways import BY_GET, BY_MAIL, BY_NOTE, BY_RECORD, SENDING, WAYS, WORDED, long_ones, named, with_lent
+from ..ways import (
+    BY_GET,
+    BY_MAIL,
+    BY_NOTE,
+    BY_PATTERN,
+    BY_PUT,
+    BY_QUEUE,
+    BY_RECORD,
+    SENDING,
+    WAYS,
+    WORDED,
+    long_ones,
+    named,
+    with_lent,
+)
 from .cost import Superstep
 from .machine_file import ABOVE, LEAST, PROCESSORS, MachinePart, check_calibrated, is_finite, is_rate, read_parts
 from .placement import PLACEMENT, nodes_of, some_of, spread
 
 FURTHER = "further"  # of `BSPMachine.o_way`, beside the ways: each beside a get, of those that send; notes are none
+BESIDE = "beside"  # likewise: notes beside puts, queues and patterns, with which they go in one section
 EXCHANGES = frozenset({"get", "agreement", "making"})  # ways with code of their own exchanges; others go in one
 LATE = ("empty", "sending")  # of `BSPMachine.late`
 COMPUTED, OTHERS_WAITED, EMPTY, SENDS, OF_WAYS = range(5)  # places in a row of `BSPMachine.after`
@@ -132,8 +147,9 @@ class BSPMachine(MachinePart):
         o_item: seconds per item of a queue, beside what its words and the messages that it travels in cost. In an
             exchange those of long messages on one host cost nothing: they are read where they lie, as computing.
         o_way: seconds of a superstep's exchange whose data goes in a way of `pybsp.ways.WAYS`, beside what messages and
-            words cost, and of each other way beside a get ("further"): pairs of name and seconds, or a mapping. A
-            ledger's predictions alone know the ways.
+            words cost; of each other way beside a get ("further"), and of notes beside puts, queues and patterns
+            ("beside"; as "note" where it was not measured): pairs of name and seconds, or a mapping. A ledger's
+            predictions alone know the ways.
         g_way: seconds of each word that goes in a way, beyond g: pairs, or a mapping. Where words go in several ways it
             is the mean of theirs, as no ledger says how many go in which. That of "making" is of a word of indices.
         late: seconds that an exchange takes more after long computing: pairs, or a mapping; "empty" where no message
@@ -267,7 +283,12 @@ class BSPMachine(MachinePart):
 
     def _check_ways(self) -> None:
         """Refuse what no way, or no time after computing, can cost; as pairs it can be hashed."""
-        for name, known in (("o_way", (*WAYS, FURTHER)), ("g_way", WORDED), ("late", (*LATE, *WAYS)), ("first", WAYS)):
+        for name, known in (
+            ("o_way", (*WAYS, FURTHER, BESIDE)),
+            ("g_way", WORDED),
+            ("late", (*LATE, *WAYS)),
+            ("first", WAYS),
+        ):
             given = dict(getattr(self, name))
             if not given.keys() <= set(known) or not all(is_finite(x) and x >= 0 for x in given.values()):
                 raise UsageError(
@@ -301,6 +322,8 @@ class BSPMachine(MachinePart):
             further = roads - 1 if ways & BY_GET else 0
             soon, late = _with_notes(self.o_way), _with_notes(self.late)
             names, of_words = named(ways), dict(self.g_way)
+            if ways & (BY_PUT | BY_QUEUE | BY_PATTERN):
+                soon["note"] = soon.get(BESIDE, soon["note"])
             found[ways] = (
                 sum(soon.get(name, 0.0) for name in names) + further * soon.get(FURTHER, 0.0),
                 sum(of_words.get(name, 0.0) for name in named(ways & SENDING)) / max(roads, 1),

@@ -26,7 +26,7 @@ PLAIN = BSPMachine(2, 1e-9, 1e-6, 1e9, o_msg=2e-6, segments=((0.0, 2e-5, 2e-6, 1
 MACHINE = dataclasses.replace(
     PLAIN,
     o_item=1e-8,
-    o_way=tuple({**{way: (n + 1) * 1e-5 for n, way in enumerate(FITTED)}, "further": 4e-6}.items()),
+    o_way=tuple({**{way: (n + 1) * 1e-5 for n, way in enumerate(FITTED)}, "further": 4e-6, "beside": 5e-6}.items()),
     g_way=(("put", 3e-10), ("get", 7e-10), ("making", 2e-8)),
     late=tuple({"empty": 3e-5, "sending": 8e-5, **{way: (n + 2) * 1e-5 for n, way in enumerate(FITTED)}}.items()),
     first=tuple((way, (n + 3) * 1e-5) for n, way in enumerate(FITTED)),

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pybsp.machines.bsp import FURTHER, LATE, BSPMachine
+from pybsp.machines.bsp import BESIDE, FURTHER, LATE, BSPMachine
 from pybsp.ways import WAY, named, with_lent
 
 from ..estimates import Estimate
@@ -59,6 +59,7 @@ FITTED = (
     "making",
     "lent",
 )  # ways, beside mail, in this order: notes take what collectives do until they are known; a record what nothing does
+SEVERAL = {"put+get": FURTHER, "pattern+note": BESIDE}  # what ways cost beside others, by the pattern that shows it
 LARGE = ("put", "get", "making")  # those of them that are measured with many words, or indices, too
 MANY = 10_000  # words
 ALIKE = 1e-9  # of a determinant, relative, below which there is one number of words alone, or items
@@ -116,10 +117,12 @@ def fit_ways(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> W
             found[way], of_words[way] = uncertain(table, _line(words, _predictions(table, before)), seed)
         elif table.points:
             (found[way],) = uncertain(table, _excess(table, before), seed)
-    table = Table.of([sample for sample in samples if _last(sample.point) == FURTHER])
-    if table.points:
-        before = with_ways(machine, WayFit(found, of_words, o_item))
-        (found[FURTHER],) = uncertain(table, _excess(table, before), seed)
+    for several in FURTHER, BESIDE:
+        table = Table.of([sample for sample in samples if _last(sample.point) == several])
+        if table.points:
+            before = with_ways(machine, WayFit(found, of_words, o_item))
+            before = dataclasses.replace(before, o_way=(*before.o_way, (several, 0.0)))
+            (found[several],) = uncertain(table, _excess(table, before), seed)
     return WayFit(found, of_words, o_item)
 
 
@@ -292,8 +295,8 @@ def with_late(machine: BSPMachine, late: dict[str, Estimate], shares: Shares) ->
 def _last(point: Point) -> str:
     """The way that a point tells something of, those before it known; "" where nothing is sent."""
     names = names_of(point)
-    if point.pattern == "put+get":
-        return FURTHER
+    if point.pattern in SEVERAL:
+        return SEVERAL[point.pattern]
     if names[-1:] == ("lent",) and names[0] != "mail":
         return "+".join(names)  # what is lent is known from mail alone, as the dearer of two counts at first
     return names[-1] if names else ""
