@@ -219,6 +219,16 @@ def test_what_rides_beside_a_call_of_another_group_is_said() -> None:
     assert ridden([(1, {"prefix": 4}, ""), (2, {INDICES: 8}, "")]) == {1: {"prefix": 4}, 2: {INDICES: 8}}
 
 
+def test_words_that_nobody_noted_are_those_of_the_call_that_the_superstep_is_of() -> None:
+    """A processor that has seen nothing but records notes none of what rides, nor its own record."""
+    beside = [(0, {"prefix": 33, "allgather": 4}, "allgather"), (0, {"allgather": 12}, "allgather")]
+    assert ridden(beside, lambda: {0: 51}) == {0: {"prefix": 33, "allgather": 18}}
+    of_the_program = [(0, {"prefix": 4}, "")]
+    assert ridden(of_the_program, lambda: {0: 51}) == {0: {"prefix": 4}}
+    of_two_groups = [*beside, (0, {"reduce": 1}, "reduce")]
+    assert ridden(of_two_groups, lambda: {0: 51}) == {0: {"prefix": 33, "allgather": 16, "reduce": 1}}
+
+
 @pytest.mark.parametrize("way", ["mail", "pattern", "ride"])
 def test_the_exchange_begins_when_all_is_packed(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """To pack takes an hour here."""

@@ -87,6 +87,9 @@ class GroupStream(Stream):
             return int(dest)
         raise self._group.refusal(f"{self._name}: stream.{operation}", argument, dest)
 
+    def refuse(self) -> None:
+        self._rides.refuse(self._signature, self._group.members)
+
     def renumber(self) -> None:
         """What arrived is from the group's numbers, and in their order."""
         numbers = self._group.numbers

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,8 +62,7 @@ def exchange_ledger(
         notes = superstep.settle(arrival, LEDGER, what)
         assert notes is not None
         log.names += notes[0][0]
-        log.put_rides(_ridden(notes))
-        of_all = [of_one[2] for of_one in notes]
+        of_each, of_all = notes, [of_one[2] for of_one in notes]
         log.put_kinds(of_all)
         log.put_after([of_one[3] for of_one in notes])
         if not round_:
@@ -83,6 +83,7 @@ def exchange_ledger(
         notes = superstep.settle(arrival, LEDGER, what)
         log.put_charges(one for one in notes or () if one is not None)
         log.put(_tables(arrival.parcels))
+        log.put_rides(_ridden(of_each, partial(log.words_in_all, first, last)))
         first = last
         if first == len(log):
             break
@@ -102,9 +103,9 @@ def clocks_ahead(superstep: SuperstepEngine) -> list[float] | None:
 
 
 @once
-def _ridden(notes: Sequence[Any]) -> dict[int, dict[str, int]]:
-    """What rode, of the notes of all."""
-    return ridden(one for of_one in notes for one in of_one[1])
+def _ridden(notes: Sequence[Any], in_all: Callable[[], Mapping[int, int]]) -> dict[int, dict[str, int]]:
+    """What rode, of the notes of all; `in_all`: as of `ridden`."""
+    return ridden((one for of_one in notes for one in of_one[1]), in_all)
 
 
 def _parcel(table: NDArray[np.float64]) -> Parcel:

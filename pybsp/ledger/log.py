@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from struct import Struct
@@ -391,6 +391,11 @@ class Log(Chunk):
         """What rode in some rows, on all processors: see `ridden`."""
         self.riding.update(words)
 
+    def words_in_all(self, first: int, last: int) -> dict[int, int]:
+        """The words of all processors in the rows from `first` to before `last` that are combined, by number."""
+        combined = self.table(first, min(last, self.combined))
+        return dict(enumerate(combined[:, WORDS].astype(np.int64).tolist(), first))
+
     def update_counts(self) -> None:
         """What is being counted is counted so far: rows may be combined from now on."""
         for counts in self._counting:
@@ -426,15 +431,29 @@ class Log(Chunk):
             self.combined += len(rows)
 
 
-def ridden(of_all: Iterable[Rode]) -> dict[int, dict[str, int]]:
-    """What rode in some rows on all processors, by the number of the row: words by the name of what did."""
+def ridden(of_all: Iterable[Rode], in_all: Callable[[], Mapping[int, int]] = dict) -> dict[int, dict[str, int]]:
+    """What rode in some rows on all processors, by the number of the row: words by the name of what did.
+
+    Args:
+        of_all: what they have noted. Who has shown a record, and seen nothing but records, has noted nothing (where
+            there are groups, or several hosts): its words are those of the function that the superstep is of.
+        in_all: the words of all in each row, where they are known.
+    """
     found: dict[int, dict[str, int]] = {}
     alone: dict[int, bool] = {}  # of groups, each may be in a call of another primitive
+    of: dict[int, str] = {}  # what the superstep is of, where all that noted anything say the same
     for row, words, own in of_all:
         total = found.setdefault(row, {})
         for name, count in words.items():
             total[name] = total.get(name, 0) + count
         alone[row] = alone.get(row, True) and words.keys() <= ({own} if own else set())
+        of[row] = own if of.get(row, own) == own else ""
+    beside = {row: own for row, own in of.items() if own and not alone[row]}
+    words_in_all = in_all() if beside else {}
+    for row in beside.keys() & words_in_all.keys():
+        own, total = beside[row], found[row]
+        if rest := words_in_all[row] - sum(count for name, count in total.items() if name not in (own, INDICES)):
+            total[own] = rest
     shared: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}  # most rows are alike
     return {row: shared.setdefault(tuple(total.items()), total) for row, total in found.items() if not alone[row]}
 

@@ -65,6 +65,11 @@ def signature(name: str, arguments: Mapping[str, str], members: tuple[int, ...] 
     return _signature(f"{name} on {members};{arguments}" if members else f"{name};{arguments}")
 
 
+def first_of(call: Called) -> int:
+    """The signature of the first superstep of a call."""
+    return signature(call.name, call.arguments, call.members) + call.number
+
+
 def _read_tag(tag: Any) -> tuple[Any, Any]:
     """The signature and the note that `Stream.send` made a tag of."""
     if type(tag) is str:
@@ -177,10 +182,10 @@ class Stream:
         """
         if type(dest) is not int or not 0 <= dest < self._gate.limit:
             dest = self._processor("send", "dest", dest)
-        self.sending = True
         self._mail.operation = self._name
         already = self._mail.words(dest)
         self._mail.send(dest, payload, self._tag(note))
+        self.sending = True
         if dest != self._rides.pid:
             self._rides.count(self._name, self._mail.words(dest) - already)
 
@@ -195,9 +200,9 @@ class Stream:
                 f"{self._name}: stream.send_all: argument dests: expected several processors, got {dests!r:.60}"
             ) from None
         if pids:
-            self.sending = True
             self._mail.operation = self._name
             words = self._mail.send_all(pids, payload, self._tag(note))
+            self.sending = True
             self._rides.count(self._name, words * (len(pids) - pids.count(self._rides.pid)))
 
     def _pids(self, dests: Iterable[SupportsIndex]) -> list[int]:
@@ -244,6 +249,10 @@ class Stream:
     def close(self) -> None:
         """The function that it is of is over."""
         self._gate = OVER
+
+    def refuse(self) -> None:
+        """The function has raised before its first superstep: see `Rides.refuse`."""
+        self._rides.refuse(self._signature)
 
     def turn(self) -> int:
         """A superstep ends: what arrives with this signature is this stream's."""
@@ -522,8 +531,17 @@ class Rides(Participant):
         return self.begun(Ride(self, name, steps))
 
     def begun(self, ride: AnyRide) -> AnyRide:
-        """The ride, begun: what it sends first goes out with the superstep that goes on."""
-        self._advance([ride])
+        """The ride, begun: what it sends first goes out with the superstep that goes on.
+
+        One that raises and has sent nothing was no call: the program may catch that, and call with other arguments.
+        """
+        try:
+            self._advance([ride])
+        except BaseException:
+            if not any(stream.sending for stream in ride.streams):
+                for stream in reversed(ride.streams):
+                    stream.refuse()
+            raise
         return ride
 
     def start_noted(
@@ -628,6 +646,16 @@ class Rides(Participant):
         """The call that began last rides instead, and begins again."""
         self._number -= 1
         self._calls.pop()
+
+    def refuse(self, awaited: int, members: tuple[int, ...] = ()) -> None:
+        """The call that waits for that signature first was none, if it is the last one, on the group of these."""
+        if members:
+            of_group = self.group_calls.on(members)
+            if of_group.last and first_of(of_group.last_called()) == awaited:
+                of_group.take_back()
+                self.group_calls.since = -1
+        elif self._calls and first_of(Called(*self._calls[-1])) == awaited:
+            self.take_back()
 
     def takes(self, name: str, supersteps: int) -> None:
         """See `Stream.takes`; a part of another function does not know it of that one."""
@@ -767,8 +795,7 @@ class Rides(Participant):
     def unawaited(self, source: int, mine: int) -> str:
         """A complaint: a processor sent what nobody here waits for, with that signature."""
         for call in reversed(self.called()):
-            first = signature(call.name, call.arguments, call.members) + call.number
-            superstep, other = divmod(mine - first, OF_SUPERSTEP)
+            superstep, other = divmod(mine - first_of(call), OF_SUPERSTEP)
             if not other and superstep >= 0:
                 return (
                     f"{call.name}{call.place}: processor {source} has sent something in its superstep {superstep + 1}, "

@@ -639,3 +639,31 @@ def test_an_op_that_takes_values_whole_is_at_fault_where_an_algorithm_cuts_them(
             lambda bsp: getattr(collectives, function)(bsp, np.arange(4.0), lambda x, y: x + y, algorithm=algorithm),
             p=2,
         )
+
+
+@pytest.mark.parametrize("how", ["plain", "started", "on a group", "started on a group"])
+@pytest.mark.parametrize("name", ["allgather", "allreduce", "scatter", "duplicate", "sample_sort"])
+def test_a_call_that_is_refused_on_one_processor_can_be_made_again_there(spmd: Spmd, name: str, how: str) -> None:
+    """It has sent nothing, so the others wait for it: whatever way the values go."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        last = bsp.p - 1
+        bad, good = {
+            "allgather": ((lambda: 1,), (bsp.pid,)),
+            "allreduce": ((lambda: 1, max), (bsp.pid, max)),
+            "scatter": (([], last), (range(bsp.p), last)),
+            "duplicate": (([1], [-1]), ([1], [1])),
+            "sample_sort": ((3,), (np.arange(3),)),
+        }[name]
+        primitive = getattr(collectives, name)
+        call = primitive.start if "started" in how else primitive
+        machine = bsp.group(range(bsp.p)) if "group" in how else bsp
+        if bsp.pid == last:
+            refused = caught(call, machine, *bad).kind
+            assert refused is pybsp.UsageError or bsp.p == 1
+        found = call(machine, *good)
+        if "started" in how:
+            found.finish()
+        return int(collectives.allreduce(machine, 1, np.add))
+
+    assert spmd(main) == [spmd.p] * spmd.p

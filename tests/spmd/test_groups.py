@@ -460,6 +460,22 @@ def test_the_ledger_says_what_rode_beside_plain_calls_on_groups(spmd: Spmd) -> N
     assert spmd(main) == [{0: words} if gathered else {}] * spmd.p
 
 
+def test_the_ledger_says_what_rode_beside_a_group_whose_others_see_nothing_of_it(spmd: Spmd) -> None:
+    p = spmd.p
+
+    def main(bsp: pybsp.BSP) -> Any:
+        if bsp.pid < 2:
+            ticket = collectives.allgather.start(bsp.group(range(min(2, bsp.p))), bsp.pid)
+        else:
+            bsp.group([bsp.pid])
+        collectives.allreduce(bsp, 1.0, np.add, degree=bsp.p + 1)
+        assert bsp.pid > 1 or ticket.done
+        return bsp.ledger.riding
+
+    words = {"allgather": 2, "allreduce": p * (p - 1)}
+    assert spmd(main) == [{0: words} if p > 1 else {}] * p
+
+
 def misuse(bsp: pybsp.BSP, how: str) -> None:
     row = bsp.grid(1, bsp.p).row
     last = bsp.pid == bsp.p - 1
