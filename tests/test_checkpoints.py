@@ -1373,6 +1373,16 @@ def test_what_each_rank_would_refuse_the_command_does_in_a_line(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_the_command_ends_with_the_status_of_a_job_that_gets_no_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))  # the command sets variables
+    statuses = [3, 4, 5]
+    monkeypatch.setattr(running, "_once", lambda *_: statuses.pop(0))
+    assert cli.main(["run", "-n", "1", "--checkpoint", str(tmp_path), "--restarts", "5", __file__]) == 3
+    assert statuses == [5]
+
+
 def test_restarts_need_linux(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -143,12 +143,11 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
         for field, value in ast.iter_fields(nodes.pop()):
             if field in ("annotation", "type_comment", "returns"):
                 continue
-            for node in value if isinstance(value, list) else [value]:
+            for node in itertools.filterfalse(_is_strict, value if isinstance(value, list) else [value]):
                 if isinstance(node, ast.expr):
                     yield node
                 if isinstance(node, ast.AST) and not isinstance(node, ast.stmt | ast.JoinedStr | ast.excepthandler):
-                    if not _is_strict(node):
-                        nodes.append(node)
+                    nodes.append(node)
 
 
 def _ways(node: ast.expr) -> Iterator[str]:
@@ -191,5 +190,5 @@ def _is(node: ast.expr, *values: object) -> bool:
     return isinstance(node, ast.Constant) and any(node.value is value for value in values)
 
 
-def _is_strict(node: ast.AST) -> bool:
+def _is_strict(node: object) -> bool:
     return isinstance(node, ast.keyword) and node.arg == "strict"
