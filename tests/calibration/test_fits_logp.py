@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+import re
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -155,6 +156,15 @@ def test_a_capacity_between_two_bursts_that_were_measured_is_not_held_against_th
         assert fit.capacity == 2
         flags = [flag.text for flag in fit.flags if flag.code == "capacity"]
         assert flags == (["2 senders at once do not wait, 4 do; ceil(L/G) is 10"] if flagged else [])
+
+
+def test_a_word_that_takes_longer_in_a_single_message_is_flagged_with_both_times() -> None:
+    slower = dataclasses.replace(PLAIN, G_word=0.013 * US)
+    times = {p: played(slower if p.pattern == "round-trip" else PLAIN, p) for p in logp_points(PLAIN)}
+    fit = fit_logp(noisy(times, Noise()), "raw")
+    assert fit is not None
+    (text,) = [one.text for one in fit.flags if one.code == "G-word-disagrees"]
+    assert re.match(r"a further word takes 9\.\d+ ns in a train, 13 ns in a single message", text), text
 
 
 def test_words_that_cost_nothing_do_not_disagree() -> None:

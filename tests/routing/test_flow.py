@@ -435,6 +435,23 @@ def test_the_trace_of_a_program_is_its_supersteps_one_after_the_other() -> None:
     assert flow(cube, Injections.supersteps(steps, [0, 1, 2])).steps < sum(alone)
 
 
+def test_what_arrives_as_it_is_stopped_has_not_arrived() -> None:
+    steps = flow(LinearArray(3), Injections.at([0], [0], [2], 3)).steps
+    for until, arrives in ((steps, False), (steps + 1, True)):
+        done = flow(LinearArray(3), Injections.at([0], [0], [2], 3), until=until)
+        assert (done.delivered[0] == steps, done.steps) == (arrives, steps)
+
+
+def test_figures_of_a_span_of_time_have_its_first_step_and_not_its_last() -> None:
+    done = flow(LinearArray(3), Injections.at([4, 6, 6], [0, 0, 1], [2, 2, 1], 3))
+    assert done.latency.tolist() == [2, 2, 0]
+    assert (done.delivered.tolist(), done.steps) == ([6, 8, 6], 8)
+    assert [done.throughput(begin, end) for begin, end in ((6, 8), (7, 9), (0, 6))] == pytest.approx([1 / 3, 1 / 6, 0])
+    assert [done.mean_latency(begin, end) for begin, end in ((4, 6), (5, 7), (5, 6))] == [2.0, 2.0, 0.0]
+    assert flow(LinearArray(3), done.injections, until=7).mean_latency(0, 9) == float("inf")
+    assert "1 of them not there when it was stopped" in repr(flow(LinearArray(3), done.injections, until=7))
+
+
 # -- what is refused
 
 
