@@ -531,6 +531,8 @@ def test_what_stays_where_it_is_takes_no_place() -> None:
     one = Injections.at([0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1], 16)
     for buffers in (None, 2, 1):
         assert flow(networks.Torus((4, 4)), one, buffers=buffers).delivered.tolist() == [0, 0, 0, 1]
+    at_home = flow(networks.Torus((4, 4)), Injections.at([3], [0], [0], 16))
+    assert (at_home.delivered.tolist(), at_home.steps, at_home.latency.tolist()) == ([3], 3, [0])
     with pytest.raises(UsageError, match="expected one or more relations and a start for each, got 1 and 2"):
         Injections.supersteps([relations.permutation(4)], [0, 1])
     with pytest.raises(UsageError, match=r"relations: expected all of one p, got p = \[4, 8\]"):
