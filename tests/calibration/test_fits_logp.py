@@ -200,6 +200,7 @@ def later(p: Point, each: float) -> float:
 # What is added to the time of a point, and the flags.
 ODD: dict[str, tuple[LogGP, Callable[[Point, float], float], list[str]]] = {
     "nothing": (PLAIN, lambda p, t: 0.0, []),
+    "an eager limit": (MACHINES["an eager limit"], lambda p, t: 0.0, []),
     "sends with delays": (
         PLAIN,
         lambda p, t: later(p, 20 * US) * (p.size == 64),
@@ -249,6 +250,13 @@ def test_what_contradicts_itself_is_flagged_with_its_figures(name: str) -> None:
     texts = [flag.text for flag in fit.flags]
     assert [text[: len(one)] for text, one in zip(texts, expected, strict=False)] == expected
     assert len(texts) == len(expected)
+
+
+def test_a_size_without_trains_is_left_out() -> None:
+    points = [point for point in logp_points(PLAIN) if (point.pattern, point.size) != ("train", 64)]
+    fit = fit_logp(logp_samples(PLAIN, Noise(), points=points), "raw")
+    assert fit is not None
+    assert [size.size for size in fit.sizes] == sorted({point.size for point in points} - {64})
 
 
 def test_points_of_one_sample_are_counted() -> None:
