@@ -657,6 +657,11 @@ def test_where_a_calibration_has_measured_what_sends_the_shares_are_its_own(p: i
         assert machine.exchanging(1, 1, ways=BY_MAIL, computing=c, waiting=0.0) == pytest.approx(share)
 
 
+def test_below_one_row_shares_are_in_proportion() -> None:
+    machine = BSPMachine(2, 0.0, 0.0, 1.0, late=(("queue", 8.0),), after=((2.0, 1.0, 0.5, 0.5, 0.5),))
+    assert [machine.exchanging(1, 1, ways=BY_QUEUE, computing=c) for c in (0.0, 0.5, 1.0, 2.0, 9.0)] == [0, 1, 2, 4, 4]
+
+
 def test_ways_and_long_computing_are_in_machine_files(tmp_path: Path) -> None:
     machine = BSPMachine(2, 1.0, 1.0, 1.0, exchange=WAYS_COST)
     machine.save(tmp_path / "machine.json")
