@@ -1473,6 +1473,18 @@ def test_a_machine_that_fails_gives_the_same_result_later() -> None:
     assert well.failures == well.expected == 0
 
 
+def test_a_machine_that_does_not_fail_takes_what_its_checkpoints_take() -> None:
+    free, dear = pybsp.Failures(mtbf=1e15), pybsp.Failures(mtbf=1e15, checkpoint=2)
+    assert free == pybsp.Failures(mtbf=1e15, checkpoint=0, restart=0, seed=0)
+    well, without, found = (
+        pybsp.simulate(seconds_of_work, 7, machine=MACHINE, failures=failures, every=2)
+        for failures in (None, free, dear)
+    )
+    assert (without.time, found.time) == pytest.approx((well.time, well.time + 3 * 2))
+    assert (without.expected, found.expected) == pytest.approx((without.time, found.time))
+    assert found.failures == 0
+
+
 def test_the_expected_time_is_least_at_the_interval_of_young_and_daly() -> None:
     failures = pybsp.Failures(mtbf=100, checkpoint=1, restart=1)
 
