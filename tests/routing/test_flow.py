@@ -407,6 +407,25 @@ def test_a_function_of_ones_own_sees_queues() -> None:
 # -- what is injected
 
 
+@pytest.mark.parametrize(
+    "links",
+    [
+        pytest.param(lambda first: first.astype(float), id="no whole numbers"),
+        pytest.param(lambda first: np.append(first, first), id="too many"),
+        pytest.param(lambda first: first - 1, id="below 0"),
+        pytest.param(lambda first: first + 4, id="beyond the last"),
+        pytest.param(lambda first: first + 1, id="from elsewhere"),
+    ],
+)
+def test_links_of_a_function_of_ones_own_begin_where_the_packets_are(links: Any) -> None:
+    line, one = LinearArray(3), Injections.at([0], [0], [1], 3)
+    first = np.flatnonzero(line.tails == 0)
+    assert (first.tolist(), len(line.tails)) == ([0], 4)
+    with pytest.raises(UsageError, match="routing: the function gave links that do not begin where the packets are"):
+        flow(line, one, routing=lambda *_: links(first))
+    assert flow(line, one, routing=lambda *_: first).steps == 1
+
+
 def test_open_load_and_bursts_have_their_load_and_the_same_seed_the_same_packets() -> None:
     for make, more in ((Injections.open, {}), (Injections.bursts, {"length": 6})):
         one, same, other = (make(32, 0.25, 4000, seed=seed, **more) for seed in (1, 1, 2))
