@@ -1484,6 +1484,18 @@ def test_a_machine_that_does_not_fail_takes_what_its_checkpoints_take() -> None:
     assert (without.time, found.time) == pytest.approx((well.time, well.time + 3 * 2))
     assert (without.expected, found.expected) == pytest.approx((without.time, found.time))
     assert found.failures == 0
+    assert [(one.superstep, one.seconds) for one in found.ledger.checkpoints] == [(2, 2), (4, 2), (6, 2)]
+
+
+def test_a_machine_that_fails_saves_at_the_end_of_a_superstep_alone() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.restore(0)
+        bsp.sync()
+        bsp.send(bsp.pid, 1)
+        bsp.checkpoint(0)
+
+    with pytest.raises(pybsp.UsageError, match=r"^bsp\.checkpoint: expected a superstep's boundary, but something was"):
+        pybsp.simulate(main, machine=MACHINE, failures=pybsp.Failures(mtbf=1e9), every=1)
 
 
 def test_the_expected_time_is_least_at_the_interval_of_young_and_daly() -> None:
