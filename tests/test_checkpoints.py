@@ -1448,7 +1448,7 @@ def test_where_a_rank_was_killed_is_known_from_what_it_says(tmp_path: Path) -> N
 
 
 def seconds_of_work(bsp: pybsp.BSP, steps: int) -> Any:
-    state = bsp.restore({"step": 0, "draws": np.random.default_rng(bsp.pid), "sum": 0.0})
+    state = bsp.restore({"step": 0, "draws": np.random.default_rng(bsp.pid), "sum": 0.0, "pickled": Thing()})
     for step in range(state["step"], steps):
         bsp.work(1e9)
         bsp.send((bsp.pid + 1) % bsp.p, state["draws"].random())
