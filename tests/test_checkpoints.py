@@ -1373,6 +1373,16 @@ def test_what_each_rank_would_refuse_the_command_does_in_a_line(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_the_command_ends_with_the_status_of_a_job_that_gets_no_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))  # the command sets variables
+    statuses = [3, 4, 5]
+    monkeypatch.setattr(running, "_once", lambda *_: statuses.pop(0))
+    assert cli.main(["run", "-n", "1", "--checkpoint", str(tmp_path), "--restarts", "5", __file__]) == 3
+    assert statuses == [5]
+
+
 def test_restarts_need_linux(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -1438,7 +1448,7 @@ def test_where_a_rank_was_killed_is_known_from_what_it_says(tmp_path: Path) -> N
 
 
 def seconds_of_work(bsp: pybsp.BSP, steps: int) -> Any:
-    state = bsp.restore({"step": 0, "draws": np.random.default_rng(bsp.pid), "sum": 0.0})
+    state = bsp.restore({"step": 0, "draws": np.random.default_rng(bsp.pid), "sum": 0.0, "pickled": Thing()})
     for step in range(state["step"], steps):
         bsp.work(1e9)
         bsp.send((bsp.pid + 1) % bsp.p, state["draws"].random())
@@ -1459,8 +1469,33 @@ def test_a_machine_that_fails_gives_the_same_result_later() -> None:
     assert failing.results == well.results
     assert failing.failures > 0
     assert len(failing.ledger) == 60
-    assert failing.time >= 60 + 60 // 7 + 2 * failing.failures
+    # Each failure costs the restart, and at most what is done from one checkpoint to the next.
+    assert 2 * failing.failures <= failing.time - (60 + 60 // 7) <= (2 + 7 + 1) * failing.failures
     assert well.failures == well.expected == 0
+
+
+def test_a_machine_that_does_not_fail_takes_what_its_checkpoints_take() -> None:
+    free, dear = pybsp.Failures(mtbf=1e15), pybsp.Failures(mtbf=1e15, checkpoint=2)
+    assert free == pybsp.Failures(mtbf=1e15, checkpoint=0, restart=0, seed=0)
+    well, without, found = (
+        pybsp.simulate(seconds_of_work, 7, machine=MACHINE, failures=failures, every=2)
+        for failures in (None, free, dear)
+    )
+    assert (without.time, found.time) == pytest.approx((well.time, well.time + 3 * 2))
+    assert (without.expected, found.expected) == pytest.approx((without.time, found.time))
+    assert found.failures == 0
+    assert [(one.superstep, one.seconds) for one in found.ledger.checkpoints] == [(2, 2), (4, 2), (6, 2)]
+
+
+def test_a_machine_that_fails_saves_at_the_end_of_a_superstep_alone() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.restore(0)
+        bsp.sync()
+        bsp.send(bsp.pid, 1)
+        bsp.checkpoint(0)
+
+    with pytest.raises(pybsp.UsageError, match=r"^bsp\.checkpoint: expected a superstep's boundary, but something was"):
+        pybsp.simulate(main, machine=MACHINE, failures=pybsp.Failures(mtbf=1e9), every=1)
 
 
 def test_the_expected_time_is_least_at_the_interval_of_young_and_daly() -> None:

@@ -24,6 +24,7 @@ from pybsp.commands.table import report
 from pybsp.ledger.ledger import Ledger
 from pybsp.ledger.ledger_file import append_run, read
 from pybsp.ledger.log import Log, combine
+from pybsp.machines.bsp import others_waited
 from pybsp.machines.cost import Superstep
 from pybsp.machines.in_force import for_p, machine_in_force
 from pybsp.ways import (
@@ -658,6 +659,11 @@ def test_where_a_calibration_has_measured_what_sends_the_shares_are_its_own(p: i
         assert machine.exchanging(1, 1, ways=BY_MAIL, computing=c, waiting=0.0) == pytest.approx(share)
 
 
+def test_below_one_row_shares_are_in_proportion() -> None:
+    machine = BSPMachine(2, 0.0, 0.0, 1.0, late=(("queue", 8.0),), after=((2.0, 1.0, 0.5, 0.5, 0.5),))
+    assert [machine.exchanging(1, 1, ways=BY_QUEUE, computing=c) for c in (0.0, 0.5, 1.0, 2.0, 9.0)] == [0, 1, 2, 4, 4]
+
+
 def test_ways_and_long_computing_are_in_machine_files(tmp_path: Path) -> None:
     machine = BSPMachine(2, 1.0, 1.0, 1.0, exchange=WAYS_COST)
     machine.save(tmp_path / "machine.json")
@@ -669,6 +675,28 @@ def test_rows_of_two_have_one_share_for_all(tmp_path: Path) -> None:
     """As machine files had them once."""
     machine = BSPMachine(2, 1.0, 1.0, 1.0, after=((1.0, 0.5), (2.0, 1.0)))  # type: ignore[arg-type]
     assert machine.after == ((1.0, 0.5, 0.5, 0.5, 0.5), (2.0, 1.0, 1.0, 1.0, 1.0))
+
+
+@pytest.mark.parametrize("row", [[1.0], [1.0, 0.5, 0.5, 0.5, 0.5, 0.5]], ids=len)
+def test_a_row_of_a_machine_file_that_has_another_length_is_named(row: list[float], tmp_path: Path) -> None:
+    path = tmp_path / "machine.json"
+    BSPMachine(2, 1.0, 1.0, 1.0, after=ONE_ROW).save(path)
+    content = json.loads(path.read_text())
+    content["bsp"]["after"] = [row]
+    path.write_text(json.dumps(content))
+    with pytest.raises(UsageError, match=rf"machine\.json: bsp\.after\[0\]: expected .*, got .*{len(row)}"):
+        BSPMachine.load(path)
+
+
+@pytest.mark.parametrize(("p", "waited"), [(1, 0.0), (2, 6.0), (4, 4.0)])
+def test_others_wait_for_the_one_that_computes_longest_and_it_for_nobody(p: int, waited: float) -> None:
+    assert others_waited(10.0, 7.0, p) == waited
+
+
+def test_a_nominal_machine_has_round_figures_and_hosts_are_not_shown() -> None:
+    machine = BSPMachine.nominal(3)
+    assert (machine.p, machine.g, machine.l, machine.r, machine.calibrated) == (3, 1e-9, 1e-5, 1e9, False)
+    assert repr(dataclasses.replace(machine, hosts=("a", "a", "b"))) == repr(machine)
 
 
 def test_rows_of_four_do_not_say_how_long_others_waited() -> None:
@@ -690,6 +718,7 @@ def test_rows_of_four_do_not_say_how_long_others_waited() -> None:
         ({"after": ((1.0, 0.5, 0.5),)}, "after must be rows"),
         ({"after": ((1.0, 0.5, 0.5, 0.5, 0.5), (2.0, 0.5, 0.6, 0.6, 0.6))}, "after must be rows"),  # no longer waits
         *(({"after": (row,)}, "after must be rows") for row in ((), ("a", 0.5), (None, 0.5), "ab", (10**400, 0.5))),
+        *(({"after": ((1.0, 0.5, *shares),)}, "after must be rows") for shares in ((2, 1, 1), (1, 2, 1), (1, 1, 2))),
         ({"first": {"empty": 1.0}}, "first must be .* of record, mail, .*empty"),
     ],
 )

@@ -19,7 +19,7 @@ import pybsp
 from pybsp.cli import main as command
 from pybsp.collectives import allreduce, prefix
 from pybsp.commands import page
-from pybsp.commands.table import notes
+from pybsp.commands.table import notes, placed
 from pybsp.errors import UsageError
 from pybsp.ledger.ledger_file import append_run, read
 from pybsp.ledger.pictures import ROWS, traced
@@ -416,6 +416,24 @@ def test_figures_of_exchanges_alone_are_named_so(tmp_path: Path, capsys: pytest.
         for text in Page(out).text, capsys.readouterr().out:
             assert "g = 0 s/word" in text
             assert ("(g, l and the o's of exchanges alone)" in text) == (exchange is not None)
+
+
+def test_a_report_says_how_the_ranks_of_each_host_share_its_cores() -> None:
+    run = {
+        "hosts": ["b", "a", "b", "c", "d", "d", "e", "e"],
+        "cores": [1, 4, 1, 0, 2, 2, 2, 2],
+        "threads": [1, 8, 1, 1, 2, 2, 1, 1],
+        "load": [1.0, 0.5, 1.0, 0.0, 0.25, 0.25, 0.0, 0.0],
+    }
+    assert list(placed(run)) == [
+        "b: 2 ranks on 1 core, 1 thread a rank, load average 1 before; more ranks than cores: they wait for their "
+        "turns, which the exchange contains",
+        "a: 1 rank on 4 cores, 8 threads a rank, load average 0.5 before",  # of c nothing is known
+        "d: 2 ranks on 2 cores, 2 threads a rank, load average 0.25 before; more threads than cores: they wait for "
+        "their turns",
+        "e: 2 ranks on 2 cores, 1 thread a rank, load average 0 before",
+    ]
+    assert list(placed({"hosts": ["a", "b"]})) == []
 
 
 def test_a_report_says_how_many_bytes_of_indices_there_were() -> None:

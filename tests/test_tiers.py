@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from . import tiers
 from .conftest import Spmd
-from .mutants.statements import ROOT, drawn
+from .mutants.statements import ROOT, drawn, mutants_of, statements_of
 from .tiers import SIZES
 
 
@@ -88,3 +89,11 @@ def test_mutants_are_other_programs_and_the_same_ones_for_the_same_seed() -> Non
     for mutant in mutants:
         text = (ROOT / mutant.file).read_text()
         assert ast.dump(ast.parse(mutant.applied(text))) != ast.dump(ast.parse(text)), mutant
+
+
+def test_what_makes_no_other_program_is_no_mutant(tmp_path: Path) -> None:
+    path = tmp_path / "some.py"
+    path.write_text("raise NotImplementedError\nreturn False\nx = zip(a, b, strict=True)\n")
+    lines = path.read_text().split("\n")
+    found = [mutant.after for one in statements_of(path) for mutant in mutants_of("some.py", lines, one)]
+    assert found == ["return True"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,11 @@ def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (trace["p"], trace["lane"], len(trace["computing"])) == (5, 2, 3)
     assert len(trace["labels"]) == traces.KINDS + 1
     assert sum(count for *_, count in trace["words"]) == 500 == np.rint(np.sum(trace["sent"]))
+    by_label = Counter[str]()
+    for kind, *_, count in trace["words"]:
+        by_label[trace["labels"][kind]] += count
+    assert sorted(by_label.values())[:-1] == [5] * (len(by_label) - 1)  # a ring's words
+    assert by_label.most_common(1)[0][0] == traces.OTHERS
 
 
 def long_label(bsp: pybsp.BSP) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from pybsp.benchmarks.calibration.fits.bsp import fit_bsp
-from pybsp.benchmarks.calibration.fits.classes import fit_classes
+from pybsp.benchmarks.calibration.fits.classes import _injection, fit_classes
 from pybsp.benchmarks.calibration.patterns import counted, traffic
 from pybsp.benchmarks.calibration.samples import Point
 
@@ -58,6 +60,18 @@ def test_classes_are_told_apart_and_predict(together: str) -> None:
     assert found.errors[together].median < found.errors["plain"].median
     other = {"max": "sum", "sum": "max"}[together]
     assert found.errors[together].median <= found.errors[other].median
+
+
+def test_a_rate_whose_interval_has_no_end_is_at_most_ten_times_what_was_found() -> None:
+    samples = sampled(points("class", "inter-all"), seconds("max"))
+    found = fit_bsp(samples, [])
+    assert found is not None
+    low, high = (found.g._replace(low=of * found.g.value) for of in (-1, 0.5))
+    for g, most in ((low, 10), (high, 2)):
+        rate = _injection({"inter-all": dataclasses.replace(found, g=g)}, samples, NODES)
+        assert rate is not None
+        assert rate.high == pytest.approx(most * rate.value)
+        assert rate.low == pytest.approx(rate.value * g.value / g.high)
 
 
 def test_nothing_of_classes_measured_is_none() -> None:

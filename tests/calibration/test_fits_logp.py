@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+from collections.abc import Callable
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -192,14 +193,80 @@ def test_overheads_that_overlap_with_the_flight_give_a_negative_latency_that_is_
     assert any(flag.code == "negative" and flag.about == "L" for flag in fit.flags)
 
 
-def test_trains_of_different_lengths_that_disagree_are_flagged() -> None:
-    times = {point: played(PLAIN, point) for point in logp_points(PLAIN)}
-    slower = {point: value * (1.2 if point.messages == 32 else 1) for point, value in times.items()}
-    fit, agreeing = (fit_logp(noisy(each, Noise()), "raw") for each in (slower, times))
+def later(p: Point, each: float) -> float:
+    return each * (p.messages - 1) if p.pattern == "train" and p.delay else 0.0
+
+
+# What is added to the time of a point, and the flags.
+ODD: dict[str, tuple[LogGP, Callable[[Point, float], float], list[str]]] = {
+    "nothing": (PLAIN, lambda p, t: 0.0, []),
+    "an eager limit": (MACHINES["an eager limit"], lambda p, t: 0.0, []),
+    "sends with delays": (
+        PLAIN,
+        lambda p, t: later(p, 20 * US) * (p.size == 64),
+        ["o_s of 64 bytes is 2 us by the time of a send, 22 us by a train with delays: what a send starts goes on"],
+    ),
+    "an eager send": (
+        PLAIN,
+        lambda p, t: p.delay if p.pattern == "eager" and p.size == 64 else 0.0,
+        ["messages of 64 bytes wait for their receiver, larger ones up to 1048576 bytes do not: there is no one eager"],
+    ),
+    "a longer train": (
+        PLAIN,
+        lambda p, t: 0.2 * t if p.messages == 32 and p.size == 64 else 0.0,
+        [
+            "the gap of 64 bytes is 5.07 us in trains of 10 messages, 6.79 us in trains of 32: more than 5% apart",
+            "from 8 bytes on the gap is not linear in the size: it is up to 20.0% off the line, more than its noise",
+        ],
+    ),
+    "bursts": (
+        PLAIN,
+        lambda p, t: 3 * US if p.pattern == "burst" else 0.0,
+        ["a burst of 1 takes 5 us a send, which takes 2 us otherwise: bursts are held against the former"],
+    ),
+    "receives": (
+        PLAIN,
+        lambda p, t: 57 * US if p.pattern == "receive" else 0.0,
+        [
+            "o <= G cannot be told: the gap of 5 us between small messages is no more than the overhead of 60 us;",
+            "G <= L does not hold: G = 5 us, L = -7 us",
+            "L = -7 us, [-7 us, -7 us], is negative: overheads overlap with the flight",
+        ],
+    ),
+    "words of single messages": (
+        MACHINES["overheads that grow"],
+        lambda p, t: 0.0,
+        ["a further word takes 10 ns in a train, 14 ns in a single message, more than 10 % apart"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_contradicts_itself_is_flagged_with_its_figures(name: str) -> None:
+    machine, more, expected = ODD[name]
+    times = {p: played(machine, p) for p in logp_points(machine)}
+    fit = fit_logp(noisy({p: t + more(p, t) for p, t in times.items()}, Noise(batches=2)), "raw")
     assert fit is not None
-    assert agreeing is not None
-    assert "trains-disagree" in codes(fit)
-    assert "trains-disagree" not in codes(agreeing)
+    texts = [flag.text for flag in fit.flags]
+    assert [text[: len(one)] for text, one in zip(texts, expected, strict=False)] == expected
+    assert len(texts) == len(expected)
+
+
+def test_a_size_without_trains_is_left_out() -> None:
+    points = [point for point in logp_points(PLAIN) if (point.pattern, point.size) != ("train", 64)]
+    fit = fit_logp(logp_samples(PLAIN, Noise(), points=points), "raw")
+    assert fit is not None
+    assert [size.size for size in fit.sizes] == sorted({point.size for point in points} - {64})
+
+
+def test_points_of_one_sample_are_counted() -> None:
+    samples = logp_samples(PLAIN, Noise(batches=2))
+    one = next(sample for sample in samples if sample.point.pattern == "receive")
+    fit = fit_logp([sample for sample in samples if sample.point != one.point or sample is one], "raw")
+    assert fit is not None
+    assert [flag.text[:37] for flag in fit.flags if flag.code == "one-sample"] == [
+        "1 of 78 LogP points have one sample: "
+    ]
 
 
 def test_a_gap_that_is_not_linear_is_flagged() -> None:

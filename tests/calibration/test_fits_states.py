@@ -9,7 +9,7 @@ import pytest
 
 from pybsp.benchmarks.calibration.analysis import analyse
 from pybsp.benchmarks.calibration.fits.bsp import fit_bsp
-from pybsp.benchmarks.calibration.fits.states import of_one_state
+from pybsp.benchmarks.calibration.fits.states import _nearest, of_one_state
 from pybsp.benchmarks.calibration.patterns import counted
 from pybsp.benchmarks.calibration.samples import Point, Raw, Sample
 
@@ -99,3 +99,10 @@ def test_times_that_scatter_are_no_states() -> None:
     assert of_one_state(few, [])[2] is None
     drifting = [Sample(REFERENCE, 0, n, 1, 1.0 + n / 100 + 0.01 * rng.random(), float(n)) for n in range(200)]
     assert of_one_state(drifting, [])[2] is None
+
+
+@pytest.mark.parametrize("times", [[1.0], [1.0, 3.0], [0.0, 1.0, 5.0, 6.0, 7.0]], ids=len)
+def test_the_nearest_time_is_found_the_earlier_of_two(times: list[float]) -> None:
+    at = np.linspace(-2, 9, 45)
+    expected = [min(range(len(times)), key=lambda k, one=one: abs(times[k] - one)) for one in at.tolist()]  # type: ignore[misc]
+    assert _nearest(np.array(times), at).tolist() == expected

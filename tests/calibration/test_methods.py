@@ -48,7 +48,8 @@ def test_bspbench_is_plain_least_squares_of_means() -> None:
 def test_bspbench_takes_the_mean_rate_of_the_processors() -> None:
     axpy, larger = Point("rate", "axpy", size=24576, work=2000.0), Point("rate", "axpy", size=1 << 26, work=1e6)
     rates = [Sample(axpy, 0, 0, 1, seconds, 0.0, pid) for pid, seconds in ((0, 1e-6), (1, 4e-6))]
-    given = samples(LINE, exchanges(4)) + rates + [Sample(larger, 0, 0, 1, 1.0, 0.0, 0)]
+    smaller = larger._replace(size=8)
+    given = samples(LINE, exchanges(4)) + rates + [Sample(other, 0, 0, 1, 1.0, 0.0, 0) for other in (smaller, larger)]
     assert bspbench(given)["r"] == pytest.approx((2e9 + 0.5e9) / 2)
     assert "r" not in bspbench(samples(LINE, exchanges(4)))
 

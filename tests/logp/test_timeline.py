@@ -104,6 +104,8 @@ def test_shares_of_bins_are_what_is_spent() -> None:
     for part in PARTS:
         assert np.allclose(shares[part].sum(axis=1) * end * 1e-9 / 7, spent[part]), part
     assert np.all(np.stack(list(shares.values())).sum(axis=0) <= 1 + 1e-9)
+    for part, of_all in timeline.shares(1, end).items():
+        assert np.allclose(of_all[:, 0] * end * 1e-9, spent[part]), part
 
 
 def test_a_message_acquired_while_another_is_awaited_counts_where_it_was() -> None:
@@ -267,6 +269,24 @@ def test_goal_of_a_timeline_has_what_was_computed() -> None:
     assert [str(one) for one in Goal.of(timeline).lists[1]][:2] == ["calc 3000", "send 8b to 0"]
     assert [str(one) for one in Goal.of(timeline).lists[1]][-1] == "calc 5000"
     assert Goal.of(timeline).simulate(machine).time == round(timeline.seconds * 1e6)
+
+
+@pytest.mark.parametrize("late", [0, 50])
+def test_goal_of_a_timeline_computes_until_a_processor_begins_and_as_little_as_a_nanosecond(late: int) -> None:
+    def program(proc: Processor) -> None:
+        if proc.pid:
+            proc.compute(1)
+            proc.send(0, 1.0)
+        else:
+            proc.recv()
+
+    timeline = Timeline.of(simulate(program, machine=LogPMachine(2, L=16, o=1, G=4, step=1e-9)))
+    assert (timeline.uncertain, timeline.started.tolist()) == (0.0, [0, 0])
+    later = {name: getattr(timeline, name) + late * timeline.pids for name in ("begun", "ready", "ended")}
+    pids = np.arange(2)
+    later |= {name: getattr(timeline, name) + late * pids for name in ("started", "finished")}
+    found = Goal.of(dataclasses.replace(timeline, **later)).lists[1]
+    assert [str(one) for one in found] == [f"calc {1 + late}", "send 8b to 0"]
 
 
 def test_goal_of_a_timeline_has_the_sizes_of_messages_where_they_take_no_time_too() -> None:

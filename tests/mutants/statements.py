@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import random
 from collections.abc import Iterator
 from functools import cache
@@ -99,7 +100,8 @@ def statements_of(path: Path) -> Iterator[ast.stmt]:
                 continue
             text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
             declared = isinstance(statement, ast.AnnAssign) and statement.value is None
-            if not isinstance(statement, quiet) and not text and not declared:
+            abstract = isinstance(statement, ast.Raise) and ast.unparse(statement) == "raise NotImplementedError"
+            if not isinstance(statement, quiet) and not text and not declared and not abstract:
                 yield statement
             for field in ("body", "orelse", "finalbody"):
                 yield from within(getattr(statement, field, []))
@@ -110,12 +112,16 @@ def statements_of(path: Path) -> Iterator[ast.stmt]:
 
 
 def mutants_of(file: str, lines: list[str], statement: ast.stmt) -> Iterator[Mutant]:
-    """Those of one statement: of what stands in it, not in statements within."""
+    """Those of one statement: of what stands in it, not in statements within.
+
+    Two kinds of change make no other program, and are none: a False that is returned becomes None, which is as little
+    true; and a `zip` no longer looks whether all are of one length, as they are where nothing else is wrong.
+    """
     if _may_go(statement) and statement.lineno == statement.end_lineno:
         yield _replaced(file, lines, statement, "pass")
     if isinstance(statement, ast.Break | ast.Continue):
         yield _replaced(file, lines, statement, "break" if isinstance(statement, ast.Continue) else "continue")
-    if isinstance(statement, ast.Return) and statement.value and not _is(statement.value, None):
+    if isinstance(statement, ast.Return) and statement.value and not _is(statement.value, None, False):
         yield from _changed(file, lines, statement.value, "None")
     if isinstance(statement, ast.If | ast.While):
         yield from _changed(file, lines, statement.test, f"not ({ast.unparse(statement.test)})")
@@ -137,7 +143,7 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
         for field, value in ast.iter_fields(nodes.pop()):
             if field in ("annotation", "type_comment", "returns"):
                 continue
-            for node in value if isinstance(value, list) else [value]:
+            for node in itertools.filterfalse(_is_strict, value if isinstance(value, list) else [value]):
                 if isinstance(node, ast.expr):
                     yield node
                 if isinstance(node, ast.AST) and not isinstance(node, ast.stmt | ast.JoinedStr | ast.excepthandler):
@@ -163,7 +169,7 @@ def _ways(node: ast.expr) -> Iterator[str]:
         elif isinstance(node.value, int | float):
             yield repr(node.value + 1)
     elif isinstance(node, ast.Call) and node.keywords:
-        for gone in node.keywords:
+        for gone in itertools.filterfalse(_is_strict, node.keywords):
             kept = [keyword for keyword in node.keywords if keyword is not gone]
             yield ast.unparse(ast.Call(node.func, node.args, kept))
 
@@ -180,5 +186,9 @@ def _replaced(file: str, lines: list[str], node: ast.expr | ast.stmt, text: str)
     return Mutant(file, node.lineno, before, after)
 
 
-def _is(node: ast.expr, value: object) -> bool:
-    return isinstance(node, ast.Constant) and node.value is value
+def _is(node: ast.expr, *values: object) -> bool:
+    return isinstance(node, ast.Constant) and any(node.value is value for value in values)
+
+
+def _is_strict(node: object) -> bool:
+    return isinstance(node, ast.keyword) and node.arg == "strict"

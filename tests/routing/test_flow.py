@@ -407,6 +407,25 @@ def test_a_function_of_ones_own_sees_queues() -> None:
 # -- what is injected
 
 
+@pytest.mark.parametrize(
+    "links",
+    [
+        pytest.param(lambda first: first.astype(float), id="no whole numbers"),
+        pytest.param(lambda first: np.append(first, first), id="too many"),
+        pytest.param(lambda first: first - 1, id="below 0"),
+        pytest.param(lambda first: first + 4, id="beyond the last"),
+        pytest.param(lambda first: first + 1, id="from elsewhere"),
+    ],
+)
+def test_links_of_a_function_of_ones_own_begin_where_the_packets_are(links: Any) -> None:
+    line, one = LinearArray(3), Injections.at([0], [0], [1], 3)
+    first = np.flatnonzero(line.tails == 0)
+    assert (first.tolist(), len(line.tails)) == ([0], 4)
+    with pytest.raises(UsageError, match="routing: the function gave links that do not begin where the packets are"):
+        flow(line, one, routing=lambda *_: links(first))
+    assert flow(line, one, routing=lambda *_: first).steps == 1
+
+
 def test_open_load_and_bursts_have_their_load_and_the_same_seed_the_same_packets() -> None:
     for make, more in ((Injections.open, {}), (Injections.bursts, {"length": 6})):
         one, same, other = (make(32, 0.25, 4000, seed=seed, **more) for seed in (1, 1, 2))
@@ -433,6 +452,23 @@ def test_the_trace_of_a_program_is_its_supersteps_one_after_the_other() -> None:
     starts = np.cumsum([0, *alone[:-1]]).tolist()
     assert flow(cube, Injections.supersteps(steps, starts)).steps == sum(alone)
     assert flow(cube, Injections.supersteps(steps, [0, 1, 2])).steps < sum(alone)
+
+
+def test_what_arrives_as_it_is_stopped_has_not_arrived() -> None:
+    steps = flow(LinearArray(3), Injections.at([0], [0], [2], 3)).steps
+    for until, arrives in ((steps, False), (steps + 1, True)):
+        done = flow(LinearArray(3), Injections.at([0], [0], [2], 3), until=until)
+        assert (done.delivered[0] == steps, done.steps) == (arrives, steps)
+
+
+def test_figures_of_a_span_of_time_have_its_first_step_and_not_its_last() -> None:
+    done = flow(LinearArray(3), Injections.at([4, 6, 6], [0, 0, 1], [2, 2, 1], 3))
+    assert done.latency.tolist() == [2, 2, 0]
+    assert (done.delivered.tolist(), done.steps) == ([6, 8, 6], 8)
+    assert [done.throughput(begin, end) for begin, end in ((6, 8), (7, 9), (0, 6))] == pytest.approx([1 / 3, 1 / 6, 0])
+    assert [done.mean_latency(begin, end) for begin, end in ((4, 6), (5, 7), (5, 6))] == [2.0, 2.0, 0.0]
+    assert flow(LinearArray(3), done.injections, until=7).mean_latency(0, 9) == float("inf")
+    assert "1 of them not there when it was stopped" in repr(flow(LinearArray(3), done.injections, until=7))
 
 
 # -- what is refused
@@ -514,6 +550,8 @@ def test_what_stays_where_it_is_takes_no_place() -> None:
     one = Injections.at([0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1], 16)
     for buffers in (None, 2, 1):
         assert flow(networks.Torus((4, 4)), one, buffers=buffers).delivered.tolist() == [0, 0, 0, 1]
+    at_home = flow(networks.Torus((4, 4)), Injections.at([3], [0], [0], 16))
+    assert (at_home.delivered.tolist(), at_home.steps, at_home.latency.tolist()) == ([3], 3, [0])
     with pytest.raises(UsageError, match="expected one or more relations and a start for each, got 1 and 2"):
         Injections.supersteps([relations.permutation(4)], [0, 1])
     with pytest.raises(UsageError, match=r"relations: expected all of one p, got p = \[4, 8\]"):

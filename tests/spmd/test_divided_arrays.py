@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -77,23 +78,26 @@ def test_a_subclass_of_arrays_of_plain_data_is_a_column_of_that(spmd: Spmd) -> N
         assert (type(found), found.dtype, found.tolist()) == (np.ndarray, np.int16, [(pid + 1) * k for k in range(4)])
 
 
-@pytest.mark.parametrize("case", ["histogram, bins", "scatter_blocks, counts", "prefix_2d, column"])
+MASKS: dict[str, Callable[[pybsp.BSP, Any], Any]] = {
+    "histogram, bins": lambda bsp, masked: collectives.histogram(bsp, np.ones(2), bins=masked),
+    "scatter_blocks, counts": lambda bsp, masked: collectives.scatter_blocks(bsp, np.arange(bsp.p), masked.astype(int)),
+    "prefix_2d, column": lambda bsp, masked: collectives.prefix_2d(bsp, masked, np.add),
+    "duplicate, items": lambda bsp, masked: collectives.duplicate(bsp, masked, [1] * bsp.p),
+    "argsort, keys": lambda bsp, masked: collectives.argsort(bsp, masked),
+    "sort, keys": lambda bsp, masked: collectives.sort(bsp, masked),
+    "sort, values": lambda bsp, masked: collectives.sort(bsp, np.ones(bsp.p), masked),
+    "sample_sort, keys": lambda bsp, masked: collectives.sample_sort(bsp, masked),
+    "sample_sort, values": lambda bsp, masked: collectives.sample_sort(bsp, np.ones(bsp.p), masked),
+}
+
+
+@pytest.mark.parametrize("case", MASKS)
 def test_a_mask_that_would_be_lost_is_refused(spmd: Spmd, case: str) -> None:
     name, argument = case.split(", ")
-
-    def main(bsp: pybsp.BSP) -> Any:
-        given = np.ma.masked_less(
-            np.arange(float(bsp.p)) if case != "scatter_blocks, counts" else np.ones(bsp.p, int), 0
-        )
-        if name == "histogram":
-            return collectives.histogram(bsp, np.ones(2), bins=given)
-        if name == "prefix_2d":
-            return collectives.prefix_2d(bsp, given, np.add)
-        return collectives.scatter_blocks(bsp, np.arange(bsp.p), given)
-
-    errors = [error for error in spmd.errors(main) if isinstance(error, pybsp.UsageError)]
-    assert errors
-    assert all(f"{name}: argument {argument}: expected an array without a mask" in str(error) for error in errors)
+    errors = spmd.errors(lambda bsp: MASKS[case](bsp, np.ma.masked_less(np.arange(1.0, bsp.p + 1), 1)))
+    found = [error for error in errors if isinstance(error, pybsp.UsageError)]
+    assert found
+    assert all(f"{name}: argument {argument}: expected an array without a mask" in str(error) for error in found)
 
 
 def test_they_say_of_blocks_what_numpy_says_of_the_whole(spmd: Spmd) -> None:

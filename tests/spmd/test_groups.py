@@ -13,7 +13,8 @@ import pytest
 import pybsp
 from pybsp import collectives
 from pybsp.collectives import ebsp
-from tests.conftest import Spmd
+from pybsp.layouts import Block
+from tests.conftest import Spmd, on_processors
 
 from .programs import LONG, caught
 
@@ -592,6 +593,29 @@ def test_an_error_names_processors_by_their_pids_not_by_the_groups_numbers(
     assert texts
     assert all(says.format(last=last, before=last - 1) in text for text in texts), texts
     assert not any("(on processor" in text for text in texts)
+
+
+NUMBERS: dict[str, Callable[[pybsp.BSP, Any], Any]] = {
+    "group.send: argument dest: expected a number of the group from 0 to": lambda bsp, n: bsp.grid(1, bsp.p).row.send(
+        n, 1
+    ),
+    "bsp.grid: argument rows: expected a whole number of at least 1": lambda bsp, n: bsp.grid(n, bsp.p),
+    "bsp.grid: argument columns: expected a whole number of at least 1": lambda bsp, n: bsp.grid(bsp.p, n),
+    "grid.at: argument i: expected a whole number from 0 to 0": lambda bsp, n: bsp.grid(1, bsp.p).at(n, 0),
+    "grid.at: argument j: expected a whole number from 0 to": lambda bsp, n: bsp.grid(1, bsp.p).at(0, n),
+    "bsp.group: argument members: expected pids": lambda bsp, n: bsp.group([bsp.pid, n]),
+    "layout.part: argument pid: expected a processor, 0 or more": lambda bsp, n: Block(7, bsp.p).part(n),
+    "layout.local_shape: argument pid: expected a processor, 0 or more": lambda bsp, n: Block(7, bsp.p).local_shape(n),
+    "layout.beside: argument pid: expected a processor, 0 or more": lambda bsp, n: Block(7, bsp.p).beside(n),
+}
+
+
+@on_processors
+def test_what_is_no_whole_number_is_no_processor_and_no_size(bsp: pybsp.BSP) -> None:
+    for text, call in NUMBERS.items():
+        for wrong in ("1", 1.0, None):
+            with pytest.raises(pybsp.UsageError, match=f"^{text}.*, got .*{wrong!r}"):
+                call(bsp, wrong)
 
 
 def test_what_makes_no_group_and_no_grid_names_the_argument(spmd: Spmd) -> None:
