@@ -20,6 +20,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Protocol
+from weakref import WeakSet
 
 from . import slurm
 
@@ -47,6 +49,36 @@ def launched() -> tuple[int, int]:
 def takes_part() -> bool:
     """Whether this process is the rank, and no child of it; where no launcher started several, every process is."""
     return not _several or (_first and os.getpid() == _own)
+
+
+class OfRank(Protocol):
+    """What the program calls on a rank, and what nobody may call in a process that the rank has forked."""
+
+    def refuse(self, why: str) -> None:
+        """Raise UsageError, which ends with `why`, in whatever is called from now on."""
+
+
+_of_rank: WeakSet[OfRank] = WeakSet()
+
+
+def keep_from_children(one: OfRank) -> None:
+    """Have it refuse in what this process forks: that would speak as the rank, or say what nobody hears."""
+    if _several:
+        _of_rank.add(one)
+
+
+def _in_child() -> None:
+    if not takes_part():
+        size, rank = launched()
+        why = (
+            f"this process was forked by processor {rank} of {size}, and is no processor itself: give that one what it "
+            "is to send; pybsp.simulate works here"
+        )
+        for one in list(_of_rank):
+            one.refuse(why)
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 class Siblings:
