@@ -21,7 +21,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Protocol
-from weakref import WeakSet
+from weakref import ref
 
 from . import slurm
 
@@ -58,13 +58,13 @@ class OfRank(Protocol):
         """Raise UsageError, which ends with `why`, in whatever is called from now on."""
 
 
-_of_rank: WeakSet[OfRank] = WeakSet()
+_of_rank: list[ref[OfRank]] = []  # no WeakSet: what a signal's handler raises in one that lets something go is lost
 
 
 def keep_from_children(one: OfRank) -> None:
     """Have it refuse in what this process forks: that would speak as the rank, or say what nobody hears."""
     if _several:
-        _of_rank.add(one)
+        _of_rank[:] = [*(known for known in _of_rank if known() is not None), ref(one)]
 
 
 def _in_child() -> None:
@@ -74,8 +74,9 @@ def _in_child() -> None:
             f"this process was forked by processor {rank} of {size}, and is no processor itself: give that one what it "
             "is to send; pybsp.simulate works here"
         )
-        for one in list(_of_rank):
-            one.refuse(why)
+        for known in _of_rank:
+            if (one := known()) is not None:
+                one.refuse(why)
 
 
 os.register_at_fork(after_in_child=_in_child)
