@@ -927,6 +927,7 @@ class BSP(Public):
 
         Raises:
             AbortError: where there is no MPI job of several ranks to end.
+            UsageError: this process is none of the job, but was forked by one.
 
         Examples:
             >>> def main(bsp):

@@ -336,8 +336,9 @@ def test_what_a_forked_child_calls_is_refused_and_reaches_nobody(program: Progra
         def main(bsp):
             x, q = bsp.array(2), bsp.queue()
             bsp.sync()
-            calls = [lambda: bsp.send(0, 1), lambda: x.put(0, 1.0, at=0), lambda: q.send(0, 1.0), bsp.sync]
-            child([*calls, lambda: bsp.ledger, lambda: bsp.split(0), lambda: collectives.allgather(bsp, 1)])
+            child([lambda: bsp.send(0, 1), lambda: x.put(0, 1.0, at=0), lambda: q.send(0, 1.0), bsp.sync])
+            child([lambda: bsp.ledger, lambda: bsp.split(0), lambda: collectives.allgather(bsp, 1)])
+            child([lambda: bsp.abort("")])
             with bsp.split(0) as part:
                 child([part.sync, lambda: part.send(0, 1)])
             bsp.sync()

@@ -67,16 +67,20 @@ def keep_from_children(one: OfRank) -> None:
         _of_rank[:] = [*(known for known in _of_rank if known() is not None), ref(one)]
 
 
+def why_no_processor() -> str:
+    """Of a process that a rank has forked, for errors: why it is none."""
+    size, rank = launched()
+    return (
+        f"this process was forked by processor {rank} of {size}, and is no processor itself: have that one do this, "
+        "with what it needs for that; pybsp.simulate works here"
+    )
+
+
 def _in_child() -> None:
     if not takes_part():
-        size, rank = launched()
-        why = (
-            f"this process was forked by processor {rank} of {size}, and is no processor itself: give that one what it "
-            "is to send; pybsp.simulate works here"
-        )
         for known in _of_rank:
             if (one := known()) is not None:
-                one.refuse(why)
+                one.refuse(why_no_processor())
 
 
 os.register_at_fork(after_in_child=_in_child)
