@@ -44,6 +44,8 @@ Result = TypeVar("Result")
 class BSP(Public):
     """One processor of a BSP machine; made by `pybsp.run`, `pybsp.simulate`, `pybsp.attach` and `bsp.split`.
 
+    One thread at a time may call it, and no signal's handler: where two calls overlap, messages may be lost.
+
     Attributes:
         p: processors.
         pid: this one, 0 to p - 1.
