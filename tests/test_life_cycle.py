@@ -355,6 +355,34 @@ def test_what_a_forked_child_calls_is_refused_and_reaches_nobody(program: Progra
     assert (ended.code, ended.out.count("well"), ended.err) == (0, 2, ""), ended
 
 
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ("raise ValueError('of the program')", "ValueError: of the program"),
+        ("", "ended its program while its run went"),
+    ],
+)
+def test_a_program_that_ends_while_a_thread_runs_one_ends_the_job(program: Program, end: str, words: str) -> None:
+    path = program(f"""
+        import pybsp, threading
+        began = threading.Event()
+        def main(bsp):
+            bsp.sync()
+            began.set()
+            while bsp.time() < 100:
+                bsp.sync()
+        thread = threading.Thread(target=pybsp.run, args=(main,), daemon={not end})
+        thread.start()
+        began.wait()
+        if RANK == 0:
+            thread.join()
+        {end}
+    """)
+    ended = ranks(2, path)
+    assert (ended.code != 0, ended.out, ended.err.count(words)) == (True, "", 1), ended
+
+
 CHILDREN = {
     "a subprocess": "subprocess.run([sys.executable, '-c', CODE]).returncode",
     "a subprocess of a shell": "subprocess.run(f'{sys.executable} -c \"$CODE\"; exit $?', shell=True).returncode",
