@@ -44,6 +44,8 @@ Result = TypeVar("Result")
 class BSP(Public):
     """One processor of a BSP machine; made by `pybsp.run`, `pybsp.simulate`, `pybsp.attach` and `bsp.split`.
 
+    One thread at a time may call it, and no signal's handler: where two calls overlap, messages may be lost.
+
     Attributes:
         p: processors.
         pid: this one, 0 to p - 1.
@@ -927,6 +929,7 @@ class BSP(Public):
 
         Raises:
             AbortError: where there is no MPI job of several ranks to end.
+            UsageError: this process is none of the job, but was forked by one.
 
         Examples:
             >>> def main(bsp):

@@ -17,11 +17,12 @@ import os
 import sys
 import threading
 import time
+import warnings
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import wraps
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import pytest
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 OPTIONS = ("router", "machine", "checked")  # of a mark, that are those of a run
 
 REPORTING = 0.3  # seconds that late ranks get to print where they are, before the job ends
+ASSUMES = "Using `assume` outside"  # a warning of hypothesis on ranks where its test has not begun
 FOREVER = 1e6  # seconds: a limit that nobody reaches
 MOMENT = 5.0  # seconds after which a test ends a job that has outlasted its limit, and that of who waits for it
 
@@ -369,13 +371,13 @@ class _Runner:
         """Run a test on all processors; raises what it fails with."""
         raise NotImplementedError
 
-    def ready(self, test: Callable[..., Any]) -> None:
+    def ready(self, test: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
         """Processors are there, and know the test: no example waits for that."""
 
     def explore(self, test: Any, arguments: Mapping[str, Any]) -> None:
         """Run a test of hypothesis: each example on all processors, with the same values."""
         __tracebackhide__ = True
-        self.ready(test.hypothesis.inner_test)
+        self.ready(test.hypothesis.inner_test, arguments)
         with _replaced(test, self._example):
             test(**arguments)
 
@@ -435,8 +437,9 @@ class _OnRanks(_Runner):
         for name, value in kwargs.items():
             if isinstance(value, pytest.WarningsRecorder):  # it can go, and would hear nothing
                 raise self._unsendable(name, value, "it has the warnings of that", "; or use pytest.warns in the test")
+        filters = [("ignore", ASSUMES, Warning, "", 0), *warning_filters()]
         try:
-            self._attempt(on_rank, warning_filters(), test, args, kwargs)
+            self._attempt(kwargs, on_rank, filters, test, args, kwargs)
         except (TimeoutError, BSPError) as error:
             self._over = error
             values = ", ".join(f"{name}={value!r}" for name, value in kwargs.items() if name != "bsp")
@@ -444,7 +447,7 @@ class _OnRanks(_Runner):
                 error.add_note(f"(with {values})")
             _raise(error, outcome(error).origin or _place(self.item))
 
-    def _attempt(self, main: Callable[..., list[RankWarning] | None], *args: Any) -> None:
+    def _attempt(self, arguments: Mapping[str, Any], main: Callable[..., list[RankWarning] | None], *args: Any) -> None:
         __tracebackhide__ = True
         from .errors import UsageError
         from .ground.failures import outcome
@@ -456,7 +459,7 @@ class _OnRanks(_Runner):
             except KeyboardInterrupt as error:
                 _raise(error, outcome(error).origin)
             except UsageError:
-                self._require_sendable()
+                self._require_sendable({**arguments, "self": getattr(self.item.obj, "__self__", None)})
                 raise
         for warning in dict.fromkeys(warning for one in ended for warning in one.result or ()):
             warning.show()
@@ -471,22 +474,21 @@ class _OnRanks(_Runner):
             f"{way_out}"
         )
 
-    def _require_sendable(self) -> None:
+    def _require_sendable(self, arguments: Mapping[str, Any]) -> None:
         """Raise UsageError, which names it, for an argument of the test that cannot go to ranks."""
         __tracebackhide__ = True
         from .processes.shipping import pickled
 
-        for name in self.item._fixtureinfo.argnames:
-            value = self.item.funcargs[name]
+        for name, value in arguments.items():
             try:
                 pickled(value)
-            except Exception as error:
+            except Exception as error:  # noqa: PERF203 - the first is named
                 raise self._unsendable(name, value, f"{type(error).__name__}: {error}") from None
 
-    def ready(self, test: Callable[..., Any]) -> None:
+    def ready(self, test: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
         from .testing import knows
 
-        self._attempt(knows, test)
+        self._attempt(arguments, knows, test)
 
     def _ranks(self) -> Ranks:
         from .runs.started import Ranks
@@ -529,7 +531,7 @@ class _UnderMPI(_Runner):
             return
         ended: str | None = None
         try:
-            with _replaced(test, self._lead(arguments)):
+            with _replaced(test, self._lead(test, arguments)):
                 test(**arguments)
         except BaseException as error:
             ended = repr(error)
@@ -537,11 +539,14 @@ class _UnderMPI(_Runner):
         finally:
             _of_ranks(self.item, (False, ended))
 
-    def _lead(self, arguments: Mapping[str, Any]) -> Callable[..., None]:
+    def _lead(self, test: Any, arguments: Mapping[str, Any]) -> Callable[..., None]:
+        own = getattr(test, "__self__", test)  # which each rank has, and hypothesis gives by its name
+
         def example(inner: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
             __tracebackhide__ = True
             _require_drawn(self.item, kwargs)
-            _of_ranks(self.item, (True, {name: value for name, value in kwargs.items() if name not in arguments}))
+            drawn = {name: value for name, value in kwargs.items() if name not in arguments and value is not own}
+            _of_ranks(self.item, (True, drawn))
             self.run(inner, args, kwargs)
 
         return example
@@ -553,7 +558,9 @@ class _UnderMPI(_Runner):
         last: BaseException | None = None
         while (answer := _of_ranks(self.item, None)[0])[0]:
             try:
-                self.run(inner, () if own is None else (own,), {**arguments, **answer[1]})
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", ASSUMES)
+                    self.run(inner, () if own is None else (own,), {**arguments, **answer[1]})
             except KeyboardInterrupt:  # noqa: PERF203 - processor 0 says whether another example follows
                 raise
             except BaseException as error:
@@ -609,9 +616,19 @@ class _Ending(NamedTuple):
     origin: tuple[str, int] | None = None
 
 
+def _unsatisfied(text: str) -> BaseException:
+    from hypothesis.errors import UnsatisfiedAssumption
+
+    return UnsatisfiedAssumption(text)
+
+
 FAILS, XFAILS, ENDS = range(3)  # kinds
-# What ends a test that has not failed, by the class of what it raises.
-VERDICTS: dict[str, Any] = {"Skipped": pytest.skip, "XFailed": pytest.xfail}
+# What ends a test, or an example of hypothesis, that has not failed: the class of what is raised, by its name.
+VERDICTS: dict[str, Callable[[str], BaseException]] = {
+    "Skipped": pytest.skip.Exception,
+    "XFailed": pytest.xfail.Exception,
+    "UnsatisfiedAssumption": _unsatisfied,
+}
 
 
 def _ending_of(item: pytest.Item, error: BaseException) -> _Ending:
@@ -761,7 +778,7 @@ def _settle(item: pytest.Item, error: BaseException | None, endings: Sequence[_E
 def _end(kind: str, text: str, origin: tuple[str, int] | None) -> NoReturn:
     """End a test as pytest.skip, xfail or fail did on its processors, there."""
     __tracebackhide__ = True
-    _raise(VERDICTS.get(kind, pytest.fail).Exception(text), origin)
+    _raise(VERDICTS.get(kind, pytest.fail.Exception)(text), origin)
 
 
 def _raise(error: BaseException, origin: tuple[str, int] | None) -> NoReturn:
@@ -835,14 +852,16 @@ def _require_drawn(item: pytest.Function, kwargs: Mapping[str, Any]) -> None:
 class _by_value:  # noqa: N801 - used as a function is
     """In this block what the module of a test defines goes to ranks by value: they need not find the module.
 
-    So does what conftest.py defines, where pytest leaves it out of the folders in which imports are looked for.
+    So does what conftest.py defines, where pytest leaves it out of the folders in which imports are looked for, and
+    where several folders have one of the same name, of which an import would find another.
     """
 
     def __init__(self, item: pytest.Function) -> None:
-        self._modules = [item.module]
-        if item.config.getoption("importmode") == "importlib":
-            plugins = item.config.pluginmanager.get_plugins()
-            self._modules += [one for one in plugins if _is_conftest(one)]
+        plugins = [one for one in item.config.pluginmanager.get_plugins() if _is_conftest(one)]
+        names = [one.__name__ for one in plugins]
+        if item.config.getoption("importmode") != "importlib":
+            plugins = [one for one in plugins if names.count(one.__name__) > 1]
+        self._modules: list[Any] = [item.module, *(one for one in plugins if sys.modules.get(one.__name__) is one)]
 
     def __enter__(self) -> None:
         import cloudpickle
@@ -859,7 +878,7 @@ class _by_value:  # noqa: N801 - used as a function is
             cloudpickle.unregister_pickle_by_value(one)
 
 
-def _is_conftest(plugin: object) -> bool:
-    """Whether a plugin of pytest's is a conftest.py, and a module that is known by its name."""
-    name, file = getattr(plugin, "__name__", None), getattr(plugin, "__file__", None) or ""
-    return os.path.basename(file) == "conftest.py" and sys.modules.get(name or "") is plugin
+def _is_conftest(plugin: Any) -> bool:
+    """Whether a plugin of pytest's is a conftest.py."""
+    file = getattr(plugin, "__file__", None) or ""
+    return os.path.basename(file) == "conftest.py" and isinstance(plugin, ModuleType)

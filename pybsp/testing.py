@@ -107,7 +107,10 @@ def _names(expected: Errors) -> str:
 
 
 class PytestOutcome(BaseException):
-    """What pytest.skip, xfail and fail raise, on its way from a rank: their classes cannot be pickled."""
+    """What pytest.skip, xfail and fail raise, and hypothesis's assume, on its way from a rank.
+
+    Of the former the classes cannot be pickled.
+    """
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(kind, text)
@@ -199,11 +202,18 @@ def on_rank(
     ]
 
 
+# What says of a test what one of pytest's exceptions would say, or what hypothesis is to hear: module, class, and kind.
+OTHERS = (
+    ("unittest", "SkipTest", "Skipped"),
+    ("hypothesis.errors", "UnsatisfiedAssumption", "UnsatisfiedAssumption"),
+)
+
+
 def verdict(error: BaseException) -> PytestOutcome | None:
-    """What an exception says of a test, if it is one of pytest's, or unittest's SkipTest."""
-    skip = getattr(sys.modules.get("unittest"), "SkipTest", ())
-    if isinstance(error, skip):
-        return PytestOutcome("Skipped", str(error))
+    """What an exception says of a test, if it is one of pytest's, or unittest's SkipTest, or hypothesis's `assume`."""
+    for module, name, kind in OTHERS:
+        if isinstance(error, getattr(sys.modules.get(module), name, ())):
+            return PytestOutcome(kind, str(error))
     outcomes = sys.modules.get("_pytest.outcomes")
     if outcomes is None or not isinstance(error, outcomes.OutcomeException):
         return None

@@ -316,6 +316,73 @@ def test_a_forked_child_that_comes_to_the_end_of_a_run_is_refused_there(program:
     assert "LauncherError: pybsp.run: this process was started by processor 1 of 2, and is no processor" in ended.err
 
 
+@pytest.mark.whole
+def test_what_a_forked_child_calls_is_refused_and_reaches_nobody(program: Program) -> None:
+    path = program("""
+        import pybsp
+        from pybsp import collectives
+        def child(calls):
+            forked = os.fork()
+            if not forked:
+                for call in calls:
+                    try:
+                        call()
+                    except pybsp.UsageError as error:
+                        assert f"this process was forked by processor {RANK} of 2, and is no processor" in str(error)
+                    else:
+                        os._exit(1)
+                os._exit(0)
+            assert os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]) == 0
+        def main(bsp):
+            x, q = bsp.array(2), bsp.queue()
+            bsp.sync()
+            child([lambda: bsp.send(0, 1), lambda: x.put(0, 1.0, at=0), lambda: q.send(0, 1.0), bsp.sync])
+            child([lambda: bsp.ledger, lambda: bsp.split(0), lambda: collectives.allgather(bsp, 1)])
+            child([lambda: bsp.abort("")])
+            with bsp.split(0) as part:
+                child([part.sync, lambda: part.send(0, 1)])
+            bsp.sync()
+            assert (len(bsp.inbox), len(q.values), *x.local) == (0, 0, 0, 0)
+        def logp(proc):
+            child([lambda: proc.send(1 - proc.pid, 1), proc.recv, proc.poll, lambda: proc.compute(1)])
+            proc.send(1 - proc.pid, 2)
+            assert proc.recv().payload == 2
+        pybsp.run(main)
+        pybsp.logp.run(logp)
+        print("well", flush=True)
+    """)
+    ended = ranks(2, path)
+    assert (ended.code, ended.out.count("well"), ended.err) == (0, 2, ""), ended
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ("raise ValueError('of the program')", "ValueError: of the program"),
+        ("", "ended its program while its run went"),
+    ],
+)
+def test_a_program_that_ends_while_a_thread_runs_one_ends_the_job(program: Program, end: str, words: str) -> None:
+    path = program(f"""
+        import pybsp, threading
+        began = threading.Event()
+        def main(bsp):
+            bsp.sync()
+            began.set()
+            while bsp.time() < 100:
+                bsp.sync()
+        thread = threading.Thread(target=pybsp.run, args=(main,), daemon={not end})
+        thread.start()
+        began.wait()
+        if RANK == 0:
+            thread.join()
+        {end}
+    """)
+    ended = ranks(2, path)
+    assert (ended.code != 0, ended.out, ended.err.count(words)) == (True, "", 1), ended
+
+
 CHILDREN = {
     "a subprocess": "subprocess.run([sys.executable, '-c', CODE]).returncode",
     "a subprocess of a shell": "subprocess.run(f'{sys.executable} -c \"$CODE\"; exit $?', shell=True).returncode",

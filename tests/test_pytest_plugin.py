@@ -11,6 +11,7 @@ from textwrap import dedent
 from unittest import SkipTest
 
 import pytest
+from hypothesis.errors import UnsatisfiedAssumption
 
 from pybsp.testing import verdict
 
@@ -34,7 +35,7 @@ ON_RANKS = [*PYTEST, "--bsp-ranks"]
 TESTS = """
 import os, unittest, warnings
 import numpy as np, pytest, pybsp
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from pybsp import collectives
 
 class HotError(Exception):
@@ -184,6 +185,15 @@ def test_finds_the_least(bsp, x):
     bsp.sync()
     assert bsp.pid == 0 or x < 100
 
+class TestOfExamples:
+    @pytest.mark.bsp(p=2)
+    @pytest.mark.filterwarnings("error")
+    @settings(max_examples=20, deadline=None)
+    @given(x=st.integers(0, 10))
+    def test_assumes_on_one(self, bsp, x):
+        assume(bsp.pid == 0 or x < 9)
+        bsp.sync()
+
 @pytest.mark.bsp(p=2)
 @given(data=st.data())
 def test_draws_inside(bsp, data):
@@ -221,6 +231,7 @@ OUTCOMES = {
     "test_fails_otherwise_alone[p2]": "FAILED",
     "test_draws_alike[p2]": "PASSED",
     "test_finds_the_least[p2]": "FAILED",
+    "TestOfExamples::test_assumes_on_one[p2]": "PASSED",
     "test_draws_inside[p2]": "FAILED",
     "test_without_processors": "PASSED",
 }
@@ -421,7 +432,7 @@ def test_an_exit_of_one_processor_is_the_same_error_on_virtual_processors_and_on
 
 
 FIXTURES = """
-    import os, sys, pytest
+    import os, sys, threading, pytest
 
     @pytest.mark.bsp(p=2)
     def test_changes(bsp, monkeypatch):
@@ -455,6 +466,14 @@ FIXTURES = """
     @pytest.mark.bsp(p=2)
     def test_hears(bsp, recwarn):
         pass
+
+    class TestOfAClass:
+        def setup_method(self):
+            self.lock = threading.Lock()
+
+        @pytest.mark.bsp(p=2)
+        def test_locks(self, bsp):
+            pass
 """
 
 
@@ -463,9 +482,13 @@ def test_fixtures_of_pytests_process_change_each_rank_until_the_test_ends_or_are
     path.write_text(dedent(FIXTURES))
     ended = run([*ON_RANKS, str(path)])
     assert ended.code == 1, ended
-    assert "3 failed, 3 passed" in ended.out, ended
+    assert "4 failed, 3 passed" in ended.out, ended
     assert "AssertionError: as it has to" in ended.out, ended
-    for refused in (r"captures\[p2\]: argument capsys", r"hears\[p2\]: argument recwarn"):
+    for refused in (
+        r"captures\[p2\]: argument capsys",
+        r"hears\[p2\]: argument recwarn",
+        r"locks\[p2\]: argument self",
+    ):
         expected = rf"test_{refused}: expected what can go to ranks, by value, got a \w+ of pytest's process \("
         assert re.search(expected, ended.out), ended
 
@@ -523,8 +546,14 @@ CONFTEST = """
 """
 
 
-def test_what_conftest_defines_goes_to_ranks_that_cannot_import_it(tmp_path: Path) -> None:
-    """pytest's import mode importlib puts neither its folder nor that of tests among those of imports."""
+@pytest.mark.parametrize("mode", ["importlib", pytest.param("prepend", marks=pytest.mark.whole)])
+def test_what_conftest_defines_goes_to_ranks_that_cannot_import_it(mode: str, tmp_path: Path) -> None:
+    """pytest's import mode importlib puts neither its folder nor that of tests among those of imports.
+
+    In another one an import may find that of another folder.
+    """
+    (tmp_path / "conftest.py").write_text("")
+    (tmp_path / "test_z.py").write_text("")
     folder = tmp_path / "checks"
     folder.mkdir()
     (folder / "conftest.py").write_text(dedent(CONFTEST))
@@ -540,7 +569,7 @@ def test_what_conftest_defines_goes_to_ranks_that_cannot_import_it(tmp_path: Pat
             """
         )
     )
-    ended = run([*ON_RANKS, "--import-mode=importlib", f"--rootdir={tmp_path}", str(folder)])
+    ended = run([*ON_RANKS, f"--import-mode={mode}", f"--rootdir={tmp_path}", str(tmp_path)])
     assert ended.code == 0, ended
     assert "2 passed" in ended.out
 
@@ -847,6 +876,7 @@ def test_what_an_exception_says_of_a_test_is_known_without_its_class() -> None:
         (SkipTest("why"), ("Skipped", "why")),
         (pytest.xfail.Exception("why"), ("XFailed", "why")),
         (pytest.fail.Exception("why"), ("Failed", "why")),
+        (UnsatisfiedAssumption("why"), ("UnsatisfiedAssumption", "why")),
     ]:
         found = verdict(error)
         assert found is not None

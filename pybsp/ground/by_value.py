@@ -7,13 +7,14 @@ Imported where something is pickled: it takes cloudpickle along.
 
 from __future__ import annotations
 
+import inspect
 import io
 import pickle
 from collections import ChainMap
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, ClassVar
 
 import cloudpickle
@@ -73,6 +74,9 @@ class _CodePickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(obj, type) and obj.__module__ in self.modules and "." not in obj.__qualname__:
             # Of several with one name, as after a cell was run again, it is the first, which main refers to.
             self.classes.setdefault((obj.__module__, obj.__qualname__), obj)
+        if type(obj) is FunctionType and getattr(obj, "is_hypothesis_test", False):
+            # A class of tests has such methods, and what explores them cannot be pickled: the test itself goes.
+            return super().reducer_override(inspect.unwrap(obj.hypothesis.inner_test))  # type: ignore[attr-defined]
         if isinstance(obj, BaseException) and type(obj).__reduce__ is BaseException.__reduce__:
             reduced: Any = obj.__reduce_ex__(4)
             kind, args, *state = reduced

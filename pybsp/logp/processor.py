@@ -31,6 +31,8 @@ class Message(NamedTuple):
 class Processor(Protocol):
     """One processor of a LogP machine: of a simulated one, an MPI rank, or one that a BSP processor simulates.
 
+    One thread at a time may call it, and no signal's handler: where two calls overlap, messages may be lost.
+
     Attributes:
         p: processors.
         pid: this one, 0 to p - 1.

@@ -38,6 +38,7 @@ import numpy as np
 from ..errors import BSPError, DeadlockError, ProcessorError, UsageError
 from ..ground.instead import hinting
 from ..machines.logp import LogPMachine
+from ..processes.process import keep_from_children
 from ..transport import DRAIN, MAIL, Parcel, Section, wire
 from ..transport.medium import MPITransport
 from ..transport.waiting import SPIN
@@ -195,9 +196,14 @@ class RankProcessor:
             transport.beside(self)
             self._at = 0
             self._buffer, self._slot, self._full = self._ring[0]
+        keep_from_children(self)
 
     def __repr__(self) -> str:
         return f"<processor {self.pid} of {self.p}>"
+
+    def refuse(self, why: str) -> None:
+        """Nothing may be called in this process."""
+        self.failure = UsageError(f"pybsp.logp.run: {why}")
 
     # -- what programs call -------------------------------------------------------------------------------------------
 

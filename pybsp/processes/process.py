@@ -20,6 +20,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Protocol
+from weakref import ref
 
 from . import slurm
 
@@ -47,6 +49,41 @@ def launched() -> tuple[int, int]:
 def takes_part() -> bool:
     """Whether this process is the rank, and no child of it; where no launcher started several, every process is."""
     return not _several or (_first and os.getpid() == _own)
+
+
+class OfRank(Protocol):
+    """What the program calls on a rank, and what nobody may call in a process that the rank has forked."""
+
+    def refuse(self, why: str) -> None:
+        """Raise UsageError, which ends with `why`, in whatever is called from now on."""
+
+
+_of_rank: list[ref[OfRank]] = []  # no WeakSet: what a signal's handler raises in one that lets something go is lost
+
+
+def keep_from_children(one: OfRank) -> None:
+    """Have it refuse in what this process forks: that would speak as the rank, or say what nobody hears."""
+    if _several:
+        _of_rank[:] = [*(known for known in _of_rank if known() is not None), ref(one)]
+
+
+def why_no_processor() -> str:
+    """Of a process that a rank has forked, for errors: why it is none."""
+    size, rank = launched()
+    return (
+        f"this process was forked by processor {rank} of {size}, and is no processor itself: have that one do this, "
+        "with what it needs for that; pybsp.simulate works here"
+    )
+
+
+def _in_child() -> None:
+    if not takes_part():
+        for known in _of_rank:
+            if (one := known()) is not None:
+                one.refuse(why_no_processor())
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 class Siblings:

@@ -96,6 +96,11 @@ class Watch:
         self._addresses: Sequence[Address] = ()
         self._hosts: Sequence[str] = ()
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the run, one of several processors, is in another thread than the one that asks."""
+        return self.p > 1 and self._program != threading.get_ident()
+
     def begin(
         self,
         transport: MPITransport,

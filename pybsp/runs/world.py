@@ -460,7 +460,8 @@ def _end(error: BaseException, say: Callable[[], Any]) -> None:
     if not process.takes_part():
         say()
         return
-    if _job_size() > 1 and not agreed(error) and (isinstance(error, KeyboardInterrupt) or not _tell(error)):
+    ends = isinstance(error, KeyboardInterrupt) or any(watch.elsewhere for watch in running)
+    if _job_size() > 1 and not agreed(error) and (ends or not _tell(error)):
         if isinstance(error, KeyboardInterrupt):
             _let_first_end_it()
         say()
@@ -585,6 +586,12 @@ def _leave_job() -> None:
     """At exit: meet the others, so that a rank that ends while others run is an error there and no hang."""
     if _world is None or not process.takes_part() or load().Is_finalized():
         return
+    if any(watch.elsewhere for watch in running):
+        announce(
+            f"pybsp: processor {_world.pid} ended its program while its run went on in another thread, which ends with "
+            "it; join that thread first; ending the job"
+        )
+        abort_job()
     try:
         for revocation in Revocation.unsettled[:]:  # an exchange was left, and nobody has met since
             failure = failure_of(revocation.cause or BSPError("the exchange was left"), 0, "")

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import BSPError, UsageError, where
+from ..processes.process import keep_from_children
 
 
 class Gate:
@@ -26,13 +27,14 @@ class Gate:
         over: "ended" or "failed", where no more supersteps come; for reprs.
     """
 
-    __slots__ = ("_p", "_why", "failed", "limit", "misused", "of", "over")
+    __slots__ = ("__weakref__", "_p", "_why", "failed", "limit", "misused", "of", "over")
 
     def __init__(self, p: int, of: str = "run") -> None:
         self._p = self.limit = p
         self.of = of
         self._why = self.misused = self.over = ""
         self.failed: BSPError | None = None
+        keep_from_children(self)
 
     def open(self) -> None:
         """The machine may be used again, unless all know that it has failed."""
@@ -47,6 +49,11 @@ class Gate:
         """All processors know of this error: nothing more is exchanged."""
         self.failed = error
         self.close(f"the {self.of} has failed: {error}", "failed")
+
+    def refuse(self, why: str) -> None:
+        """Nothing may be called in this process, whatever opens the gate in the rank."""
+        self.misused = why
+        self.close(why, "ended")
 
     def unentered(self, call: str) -> None:
         """A block was dropped before it was entered: its call has done nothing, on the line that goes on."""

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from ..errors import AbortError, BSPError, ProcessorError, SyncError
+from ..errors import AbortError, BSPError, ProcessorError, SyncError, UsageError
 from ..ground.announcing import announce
 from ..ground.failures import Failure
 from ..processes import process
@@ -468,6 +468,8 @@ class MPITransport(ABC):
     def abort(self, message: str) -> None:
         from mpi4py import MPI
 
+        if not process.takes_part():  # Open MPI would wait for ever
+            raise UsageError(f"bsp.abort: {process.why_no_processor()}")
         if MPI.COMM_WORLD.size == 1:
             raise AbortError(message)  # nobody else to end, and perhaps a notebook to keep
         if message:
