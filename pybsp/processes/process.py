@@ -58,13 +58,16 @@ class OfRank(Protocol):
         """Raise UsageError, which ends with `why`, in whatever is called from now on."""
 
 
+FORGET = 64  # after so many more, those that are gone: a program may have thousands
 _of_rank: list[ref[OfRank]] = []  # no WeakSet: what a signal's handler raises in one that lets something go is lost
 
 
 def keep_from_children(one: OfRank) -> None:
     """Have it refuse in what this process forks: that would speak as the rank, or say what nobody hears."""
     if _several:
-        _of_rank[:] = [*(known for known in _of_rank if known() is not None), ref(one)]
+        if len(_of_rank) % FORGET == 0:
+            _of_rank[:] = [known for known in _of_rank if known() is not None]
+        _of_rank.append(ref(one))
 
 
 def why_no_processor() -> str:
