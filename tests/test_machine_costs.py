@@ -616,7 +616,6 @@ WAYS_COST = BSPMachine(
     after=((1.0, 0.5, 0.09, 0.01, 0.04), (100.0, 50.0, 1.0, 1.0, 1.0)),
 )
 
-ONE_SECOND = ((1.0, 1.0, 1.0, 1.0, 1.0),)
 ONE_ROW = ((1.0, 1.0, 1.0, 1.0, 1.0),)
 
 
@@ -633,7 +632,7 @@ def test_an_exchange_costs_by_the_ways_of_its_data_and_more_after_computing() ->
         assert dataclasses.replace(WAYS_COST, hosts=hosts).exchanging(4, 2, ways=BY_RECORD) == seconds
     for computing, waiting, empty, sending, of_ways in (
         (100.0, 50.0, 1.0, 1.0, 1.0),
-        (1e9, 1e9, 1.0, 1.0, 1.0),
+        (1e9, 1e9, 1.0, 1.0, 2.0),
         (10.0, 5.0, 0.3, 0.1, 0.2),
         (0.1, 0.05, 0.03 * 0.9, 0.001, 0.04 / 5),
         (100.0, 0.5, 0.3, 0.6**0.5, 1.0),  # all compute as long: what sends has code that is as cold after 0.3 of it
@@ -844,15 +843,15 @@ def test_of_ways_in_one_exchange_the_dearest_counts_where_their_code_is_cold() -
         (3e-4, 3e-4, 3e-4),
         (3e-4, 5e-4, 3e-4),  # half of it is less
         (3e-4, 8e-4, 4e-4),
-        (3e-4, 1.0, 1e-3),
-        (2e-3, 1.0, 2e-3),
+        (3e-4, 1.0, 2e-3),
+        (3e-3, 1.0, 3e-3),
     ],
 )
-def test_what_was_computed_since_a_way_was_used_counts_half_and_1_ms_at_most(
+def test_what_was_computed_since_a_way_was_used_counts_half_and_2_ms_at_most(
     computing: float, since: float, driven: float
 ) -> None:
     late, first = (("put", 1.0), ("queue", 2.0), ("get", 4.0)), (("put", 6e-4), ("get", 5e-4))
-    machine = BSPMachine(2, g=0.0, l=0.0, r=1.0, late=late, first=first, after=ONE_SECOND)
+    machine = BSPMachine(2, g=0.0, l=0.0, r=1.0, late=late, first=first, after=ONE_ROW)
 
     def seconds(ways: int, fresh: int = 0) -> float:
         return machine.exchanging(0, ways=ways, computing=computing, since=since, fresh=fresh)
@@ -863,6 +862,19 @@ def test_what_was_computed_since_a_way_was_used_counts_half_and_1_ms_at_most(
     assert seconds(BY_PUT, BY_PUT) == pytest.approx(max(computing, 6e-4))
     assert seconds(BY_QUEUE | BY_GET, BY_QUEUE) == pytest.approx(2 * computing + 4 * driven)
     assert seconds(BY_QUEUE | BY_GET, BY_GET) == pytest.approx(2 * driven + 4 * computing)
+
+
+def test_what_ways_add_grows_on_after_longer_computing_than_was_measured() -> None:
+    after = ((1e-2, 1e-2, 0.1, 0.2, 0.25), (4e-2, 4e-2, 0.2, 0.4, 0.5))
+    machine = BSPMachine(2, g=0.0, l=0.0, r=1.0, late=(("sending", 1e-3), ("put", 1.0)), after=after)
+    late = 1e-3 * 0.4  # which does not
+
+    def seconds(computing: float) -> float:
+        return machine.exchanging(0, ways=BY_PUT, computing=computing, waiting=1.0)
+
+    assert [seconds(computing) for computing in (4e-2, 16e-2, 64e-2, 3.0)] == pytest.approx(
+        [late + share for share in (0.5, 1.0, 2.0, 2.0)]
+    )
 
 
 def test_notes_take_what_collectives_do_by_a_machine_that_does_not_know_them() -> None:

@@ -48,7 +48,8 @@ FIRST = 0.3  # share of it where a way is used for the first time, where no `fir
 COLD = 1e-4  # seconds that this is at most: of late on a cluster most is that others sleep
 # Of what was computed since a way was last used, the share that drives its code out as computing right before does, as
 # other supersteps use much of it too; and the most seconds that it is.
-BETWEEN, BETWEEN_MOST = 0.5, 1e-3
+BETWEEN, BETWEEN_MOST = 0.5, 2e-3
+BEYOND = 2.0  # shares that what ways add goes on to, at most, after longer computing than was measured
 WAITED = 0.3  # share of computing that who comes early waits, where it is not said
 WAITED_LONG = 0.05, 0.5  # in files that do not say it: from so many seconds on, this share
 
@@ -162,7 +163,8 @@ class BSPMachine(MachinePart):
             `late`: pairs, or a mapping. As files of before pybsp 0.4 have none it is 0.3 of `late` there, at most 100
             us.
         after: rows (seconds of computing, seconds that who came early waited, and the shares of "empty" and "sending"
-            after either, and of what ways add after the computing), ascending; from the last on they are that row's.
+            after either, and of what ways add after the computing), ascending; from the last on they are that row's,
+            but that of ways, which goes on as between the last two, to 2 at most.
             Rows of four do not say how long others waited: 0.3 of the computing, 0.5 from 50 ms on. Rows of two have
             one share for all, too.
         exchange: the machine of what a superstep takes beside computing, to which a ledger counts what the program
@@ -353,14 +355,14 @@ class BSPMachine(MachinePart):
         rows = self.after
         if not rows or seconds <= 0:
             return 0.0
-        if seconds >= rows[-1][by]:
+        if seconds >= rows[-1][by] and (share != OF_WAYS or len(rows) == 1):
             return rows[-1][share]
         if len(rows) == 1:
             return rows[0][share] * seconds / rows[0][by]
-        row = max(1, bisect_right(rows, seconds, key=itemgetter(by)))
+        row = min(max(1, bisect_right(rows, seconds, key=itemgetter(by))), len(rows) - 1)
         below, above = rows[row - 1 : row + 1]
         power = math.log(seconds / below[by]) / math.log(above[by] / below[by])
-        return float(below[share] * (above[share] / below[share]) ** power)
+        return min(float(below[share] * (above[share] / below[share]) ** power), BEYOND)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BSPMachine:
@@ -437,7 +439,7 @@ class BSPMachine(MachinePart):
             ways: in which its data goes (`pybsp.ways`).
             computing: seconds of it before the exchange, of the processor that computes longest.
             since: seconds of computing since its ways were last used (`pybsp.ways.Used`): half of it counts as
-                computing before the exchange, up to 1 ms, in what ways add.
+                computing before the exchange, up to 2 ms, in what ways add.
             fresh: those of its ways that a run uses for the first time.
             waiting: seconds that others had waited when the last one came, mean of these; None: 0.3 of the computing.
                 Where messages go it counts as no less than if half of the processors had waited so long.
