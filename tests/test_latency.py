@@ -27,9 +27,9 @@ from pybsp.processes import process
 from pybsp.runs import latency
 
 process.affinity = lambda: 3
-latency.FARTHEST = float(sys.argv[1])
+latency.FARTHEST, router = float(sys.argv[1]), sys.argv[2]
 alone = BSPMachine(p=2, g=1e-6, l=1.0, r=1e9)
-machine = BSPMachine(p=2, g=1e-6, l=2.0, r=1e9, exchange=alone, hosts=sys.argv[2:])
+machine = BSPMachine(p=2, g=1e-6, l=2.0, r=1e9, exchange=alone, hosts=sys.argv[3:])
 
 def main(bsp):
     for _ in range(20):
@@ -39,14 +39,14 @@ def main(bsp):
     bsp.sync()
     return [message.payload for message in bsp.inbox]
 
-found = pybsp.run(main, machine=machine)
+found = pybsp.run(main, machine=machine, router=router)
 if found:
     print(found)
 """
 
 
 def ran(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, farthest: float, *hosts: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, farthest: float, router: str = "direct", *hosts: str
 ) -> tuple[list[tuple[float, float, set[float]]], dict[str, float] | None]:
     """Of both processors: the machine's latency as a whole, and of exchanges, and what its ledger predicts; and what
     the ledger file has of it.
@@ -54,7 +54,7 @@ def ran(
     program, ledger = folder / "program.py", folder / "ledger.json"
     program.write_text(PROGRAM)
     monkeypatch.setenv("PYBSP_LEDGER", str(ledger))
-    found = eval(ended_well(run([*mpiexec(2), *python(program), str(farthest), *hosts])))
+    found = eval(ended_well(run([*mpiexec(2), *python(program), str(farthest), router, *hosts])))
     (of_run,) = json.loads(ledger.read_text())["runs"]
     return found, of_run.get("latency")
 
@@ -72,11 +72,14 @@ def test_a_run_predicts_exchanges_by_what_one_takes_when_it_begins(
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize(("farthest", "hosts"), [(8.0, ()), (np.inf, ("elsewhere",) * 2)])
+@pytest.mark.parametrize(
+    ("farthest", "router", "hosts"),
+    [(8.0, "direct", ()), (np.inf, "direct", ("elsewhere",) * 2), (np.inf, "two-phase", ())],
+)
 def test_it_does_not_where_distance_is_no_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, farthest: float, hosts: tuple[str, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, farthest: float, router: str, hosts: tuple[str, ...]
 ) -> None:
-    assert ran(tmp_path, monkeypatch, farthest, *hosts) == ([(2.0, 1.0, {1.0})] * 2, None)
+    assert ran(tmp_path, monkeypatch, farthest, router, *hosts) == ([(2.0, 1.0, {1.0})] * 2, None)
 
 
 def test_exchanges_in_which_one_waits_for_a_turn_on_a_core_do_not_count() -> None:

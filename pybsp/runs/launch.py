@@ -33,6 +33,7 @@ from ..routing.choice import router as make_router
 from ..supersteps.superstep import SuperstepEngine
 from ..transport import BEGIN
 from ..transport.medium import MPITransport
+from ..transport.router import Direct
 from . import machine_cache, simulation
 from .keywords import check_keywords, differs, flag_of, stray, timeout_of
 from .latency import Latency, as_now, look
@@ -296,10 +297,10 @@ class _BSPSession(Session[BSP]):
         if machine.calibrated:
             transport.tune(machine.o_msg)
         rehearse(decided.rehearsed, transport, machine)
-        if self.world:
+        router = make_router(decided.routing, transport)
+        if self.world and type(router) is Direct:  # the file of another is of more than one exchange
             self._latency = look(transport, machine)
             machine = as_now(machine, self._latency)
-        router = make_router(decided.routing, transport)
         self._checkpointing, checked = arguments["checkpoint"], arguments["checked"]
         recorder: Recorder | None = None
         if self._checkpointing is not None:
