@@ -17,6 +17,7 @@ from pybsp.benchmarks.calibration import command, machine_file
 from pybsp.benchmarks.calibration.harness import PARTS
 from pybsp.benchmarks.calibration.samples import Writer, read
 from pybsp.cli import main
+from pybsp.runs.latency import Latency, as_now
 
 from ..launching import LIMIT, finish, mpiexec, python, run, start
 
@@ -114,9 +115,11 @@ def test_predictions_of_a_run_are_by_the_file_that_pybsp_machine_names(machine: 
     (ledger_run,) = json.loads(ledger.read_text())["runs"]
     assert ledger_run["machine"]["calibrated"]
     assert ledger_run["machine"]["error_p95"] == loaded.error_p95
+    latency = ledger_run.get("latency")
+    found = loaded if latency is None else as_now(loaded, Latency(**latency))
     for step in ledger_run["supersteps"]:
         counted = [step[name] for name in ("h", "messages", "M", "items", "ways", "seconds")]
-        assert step["exchange_predicted"] == loaded.exchanging(*counted)
+        assert step["exchange_predicted"] == found.exchanging(*counted)
         assert step["predicted"] == step["seconds"] + step["exchange_predicted"]
     assert "+- p95 [s]" in run([*PYBSP, "report", str(ledger)]).out
 
