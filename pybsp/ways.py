@@ -21,6 +21,7 @@ A number says which of them a superstep used, a bit for each:
 from __future__ import annotations
 
 import math
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +36,22 @@ BY_LENT = BY_MAIL | BY_QUEUE | BY_PATTERN | BY_COLLECTIVE  # puts and gets copy 
 SENDING = BY_MAIL | BY_PUT | BY_GET | BY_QUEUE | BY_PATTERN | BY_COLLECTIVE | BY_NOTE  # messages, which count
 
 
-def long_ones(h: float, messages: float) -> bool:
-    """Whether a superstep's messages are of more than `LONG` words, on average."""
-    return h > LONG * messages > 0
+@overload
+def long_ones(h: float, messages: float) -> bool: ...
+@overload
+def long_ones(h: NDArray[np.float64], messages: NDArray[np.float64]) -> NDArray[np.bool_]: ...
+def long_ones(h: Any, messages: Any) -> Any:
+    """Whether a superstep's messages are of more than `LONG` words, on average; or of each of several."""
+    return (messages > 0) & (h > LONG * messages)
 
 
-def with_lent(ways: int, h: float, messages: float) -> int:
-    """The ways of a superstep, with `LENT` where that follows from its h and messages."""
-    return ways | LENT if ways & BY_LENT and long_ones(h, messages) else ways
+@overload
+def with_lent(ways: int, h: float, messages: float) -> int: ...
+@overload
+def with_lent(ways: NDArray[np.int64], h: NDArray[np.float64], messages: NDArray[np.float64]) -> NDArray[np.int64]: ...
+def with_lent(ways: Any, h: Any, messages: Any) -> Any:
+    """The ways of a superstep, or of each of several, with `LENT` where that follows from its h and messages."""
+    return ways | LENT * ((ways & BY_LENT > 0) & long_ones(h, messages))
 
 
 def named(ways: int) -> tuple[str, ...]:
@@ -86,7 +95,7 @@ class Used:
         Args:
             ways, h, messages, seconds: of these, in order.
         """
-        ways = ways | np.where((ways & BY_LENT > 0) & (messages > 0) & (h > LONG * messages), LENT, 0)
+        ways = with_lent(ways, h, messages)
         found, fresh = np.zeros(len(ways)), np.zeros(len(ways), np.int64)
         computed = self._computed + np.cumsum(seconds)
         for way in range(len(WAYS)):

@@ -14,15 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ledger.account import Account
 from ..ledger.combining import exchange_ledger
 from ..ledger.ledger import overlaps
 from ..ledger.log import MEASURED, SECONDS
 from ..machines.bsp import BSPMachine
-from ..supersteps.superstep import SuperstepEngine
 from ..transport.medium import MPITransport
-from ..transport.router import Direct
-from .rehearsal import near_enough
+from .rehearsal import engine_aside, near_enough
 
 SUPERSTEPS = 200  # 0.3 ms
 OWN_TURN = 4.0  # times as long as a tenth of them take at most: in none that is longer had each a core
@@ -46,12 +43,11 @@ def look(transport: MPITransport, machine: BSPMachine) -> Latency | None:
         return None
     if not near_enough(transport) or machine.elsewhere(transport.hosts) is not None:
         return None
-    engine = SuperstepEngine(transport, Direct(transport), Account(transport), checked=False)
+    engine = engine_aside(transport)
     for _ in range(SUPERSTEPS):
         engine.sync()
     exchange_ledger(engine, machine)
-    log = engine.account.log
-    rows = np.concatenate(list(log.pieces(0, log.combined)))
+    rows = engine.account.log.table(0)
     now = typical(rows[:, MEASURED] - rows[:, SECONDS])
     return Latency(now, alone.l) if alone.l / FARTHEST < now < alone.l * FARTHEST else None
 

@@ -34,6 +34,11 @@ def near_enough(transport: MPITransport) -> bool:
     return isinstance(transport, Near) and 1 < transport.p <= transport.cores[transport.pid]
 
 
+def engine_aside(transport: MPITransport) -> SuperstepEngine:
+    """One beside the program's: no ledger has its supersteps."""
+    return SuperstepEngine(transport, Direct(transport), Account(transport), checked=False)
+
+
 def due(transport: MPITransport) -> Sequence[str]:
     """The packages that a run on these processors is to rehearse: each once in a process.
 
@@ -49,8 +54,7 @@ def rehearse(packages: Sequence[str], transport: MPITransport, machine: BSPMachi
     """Go through what programs do with these packages; all processors alike."""
     if not packages:
         return
-    engine = SuperstepEngine(transport, Direct(transport), Account(transport), checked=False)
-    bsp = BSP(engine, machine)
+    bsp = BSP(engine_aside(transport), machine)
     parts: list[Callable[[BSP], None]] = [import_module(".rehearsal", package).of_program for package in packages]
     for _ in range(TIMES):
         for part in parts:

@@ -97,7 +97,7 @@ class Watch:
         self._hosts: Sequence[str] = ()
 
     @property
-    def elsewhere(self) -> bool:
+    def in_another_thread(self) -> bool:
         """Whether the run, one of several processors, is in another thread than the one that asks."""
         return self.p > 1 and self._program != threading.get_ident()
 

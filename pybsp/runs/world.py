@@ -460,7 +460,7 @@ def _end(error: BaseException, say: Callable[[], Any]) -> None:
     if not process.takes_part():
         say()
         return
-    ends = isinstance(error, KeyboardInterrupt) or any(watch.elsewhere for watch in running)
+    ends = isinstance(error, KeyboardInterrupt) or any(watch.in_another_thread for watch in running)
     if _job_size() > 1 and not agreed(error) and (ends or not _tell(error)):
         if isinstance(error, KeyboardInterrupt):
             _let_first_end_it()
@@ -586,7 +586,7 @@ def _leave_job() -> None:
     """At exit: meet the others, so that a rank that ends while others run is an error there and no hang."""
     if _world is None or not process.takes_part() or load().Is_finalized():
         return
-    if any(watch.elsewhere for watch in running):
+    if any(watch.in_another_thread for watch in running):
         announce(
             f"pybsp: processor {_world.pid} ended its program while its run went on in another thread, which ends with "
             "it; join that thread first; ending the job"
