@@ -28,6 +28,7 @@ from ..ground.dtypes import SCALARS, SIMPLE, dtype_of, form_of
 from ..ground.instead import hinting
 from ..ground.public import Listed, Public
 from ..transport import MAIL, Bytes, Parcel, Section, new_tuple, wire
+from ..transport.copying import copy
 from ..transport.memory import NOTHING, BufferPool
 from ..ways import BY_COLLECTIVE, BY_MAIL
 from .outgoing import Outgoing, words_of
@@ -204,7 +205,7 @@ class Mail:
         if size:
             # The one copy; it also packs an array that is not contiguous. Structures go as they are, gaps included.
             raw = dtype if dtype.names is None else np.dtype((np.void, dtype.itemsize))
-            np.copyto(np.ndarray(payload.shape, raw, out.array, offset), payload if raw is dtype else payload.view(raw))
+            copy(payload if raw is dtype else payload.view(raw), np.ndarray(payload.shape, raw, out.array, offset))
         out.records.append((sign * ARRAY, tag, size, offset, form_of(dtype), payload.shape))
         out.words += words_of(size)
 

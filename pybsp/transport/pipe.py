@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .copying import copy
 from .memory import Bytes
 from .wire import BY_MESSAGE, WORD
 
@@ -85,7 +86,7 @@ class Pipe:
             if copied < end - RING and not have(end - RING):
                 self._wait(have, end - RING)
             lies = begin % RING
-            ring[lies : lies + end - begin] = data[begin:end]
+            copy(data[begin:end], ring[lies : lies + end - begin], size)
             if self._fence:
                 self._fence()
             mine[index] = end  # last, as a status: who sees it finds the bytes before it

@@ -126,7 +126,7 @@ def test_a_sum_of_one_sequence_is_no_operator(spmd: Spmd, name: str, op: Any, ca
 )
 def test_truth_values_are_not_added_as_that_does_not_count_them(spmd: Spmd, name: str, value: Any) -> None:
     """Nor where numbers have been added before, by the same call or another."""
-    folds = {
+    folds: dict[str, Call] = {
         **FOLDS,
         "reduce_scatter": lambda bsp, op, value: collectives.reduce_scatter(bsp, np.resize(value, 3), op),
         "segmented_prefix": lambda bsp, op, value: collectives.segmented_prefix(bsp, value, np.equal(value, 2), op),
