@@ -87,18 +87,21 @@ def copy(values: NDArray[Any], into: NDArray[Any], whole: int = 0) -> None:
     if size < LEAST or stream is None:
         into[...] = values
         return
-    large = size >= LARGE or whole >= LARGE
-    if not ((large or _stores.streaming) and _alike(values, into)):
+    whole = max(size, whole)
+    if not streams(whole):
         begin = clock()
         into[...] = values
         seconds = clock() - begin
-        if seconds < SLOW * size:  # as most are
-            _stores.rates.clear()
-        elif _alike(values, into):
+        if seconds > SLOW * size and _alike(values, into):
             _stores.slow(seconds / size)
+        elif _stores.rates:  # of some before, which say nothing
+            _stores.rates.clear()
+        return
+    if not _alike(values, into):
+        into[...] = values
         return
     source, there = values.reshape(-1).view(np.uint8), into.reshape(-1).view(np.uint8)
-    if large:
+    if whole >= LARGE:
         stream(there, source)
         return
     begin = clock()
@@ -109,6 +112,11 @@ def copy(values: NDArray[Any], into: NDArray[Any], whole: int = 0) -> None:
     stream(there, source)
     if there.size >= LEAST and _stores.streaming:
         _stores.streamed((clock() - begin) / there.size)
+
+
+def streams(whole: int) -> bool:
+    """Whether a copy of so many bytes is to stream, if that is possible."""
+    return whole >= LARGE or _stores.streaming
 
 
 def _alike(values: NDArray[Any], into: NDArray[Any]) -> bool:
