@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pybsp
 from pybsp.compiled import stream
+from pybsp.messages import mail
 from pybsp.transport import copying
-from pybsp.transport.copying import LARGE, LEAST, LOOK, LOOKS, PATIENCE, SLOW, TRIES, Stores, copy
+from pybsp.transport.copying import FILLED, LARGE, LEAST, LOOK, LOOKS, PATIENCE, SLOW, TRIES, Stores, copy
 
 built = pytest.mark.skipif(stream is None, reason="streaming copies were not built")
 GUARD = 7
@@ -202,3 +204,43 @@ def test_a_look_is_of_the_first_bytes_alone(monkeypatch: pytest.MonkeyPatch) -> 
     assert np.array_equal(into[: LOOK // 8], values[: LOOK // 8])
     assert not state.looking
     assert state.streaming
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_what_programs_fill_lies_beside_where_copies_stream_and_now_and_then(
+    streaming: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = Stores()
+    state.streaming = streaming
+    monkeypatch.setattr(copying, "_stores", state)
+    monkeypatch.setattr(copying, "stream", lambda into, source: None)
+    assert [size for size in (0, LEAST - 1, LARGE) if copying.beside(size)] == []
+    assert sum(copying.beside(LEAST) for _ in range(4 * FILLED)) == (4 * FILLED if streaming else 4)
+    monkeypatch.setattr(copying, "stream", None)
+    assert not copying.beside(LEAST)
+
+
+@pytest.mark.parametrize("lies_beside", [False, True])
+def test_what_is_filled_in_place_arrives_wherever_it_lies(lies_beside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mail, "beside", lambda size: lies_beside and size >= LEAST)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        other = (bsp.pid + 1) % bsp.p
+        found = []
+        for turn in range(3):
+            rooms = [bsp.room(other, shape) for shape in (3, 0, (2, N), N)]
+            bsp.send(other, "between")
+            rooms.append(bsp.room(other, 2 * N, "M8[s]"))
+            for number, room in enumerate(rooms):
+                room[...] = np.arange(room.size).reshape(room.shape) + 10 * bsp.pid + number + turn
+            before = [room.copy() for room in rooms]
+            bsp.sync()
+            assert not any(room.flags.writeable for room in rooms)
+            assert all(map(np.array_equal, rooms, before))
+            found.append([one.payload for one in bsp.inbox])
+            for number, payload in enumerate(one for one in found[-1] if not isinstance(one, str)):
+                expected = np.arange(payload.size).reshape(payload.shape) + 10 * (1 - bsp.pid) + number + turn
+                assert np.array_equal(payload, expected.astype(payload.dtype))
+        return len(found[0])
+
+    assert pybsp.simulate(main, p=2).results == [6, 6]

@@ -23,6 +23,7 @@ SLOW = 0.25e-9  # seconds a byte from which on streaming is tried
 TRIES = 3  # copies by which the ways are compared: any one may have waited for memory, or for its turn on a core
 LOOKS = 16  # copies that stream, after which the first bytes of one are stored plainly
 LOOK = 1 << 16  # bytes of those
+FILLED = 32  # blocks that programs fill in place, of which one is copied, to see how long that takes
 PATIENCE = 1 << 12  # slow copies, at most, until streaming is tried again after it was no better
 
 
@@ -33,11 +34,13 @@ class Stores:
         streaming: whether the next one is to stream.
         looking: whether the first `LOOK` bytes of that are to be stored plainly, and timed.
         rates: seconds a byte of slow plain copies, one after the other, or of those that streamed.
+        filled: blocks that programs have filled in place, or beside it.
     """
 
     def __init__(self) -> None:
         self.streaming = self.looking = False
         self.rates: list[float] = []
+        self.filled = 0
         self._plain = 0.0  # the least of plain ones when streaming was tried
         self._left, self._patience = 0, TRIES  # slow copies until it may be tried again; and how many the next time
 
@@ -117,6 +120,16 @@ def copy(values: NDArray[Any], into: NDArray[Any], whole: int = 0) -> None:
 def streams(whole: int) -> bool:
     """Whether a copy of so many bytes is to stream, if that is possible."""
     return whole >= LARGE or _stores.streaming
+
+
+def beside(size: int) -> bool:
+    """Whether so many bytes, which a program is to fill in memory that others read, are better filled in memory of its
+    own and copied from there: its own stores do not stream.
+    """
+    if stream is None or not LEAST <= size < LARGE:
+        return False
+    _stores.filled += 1
+    return _stores.streaming or _stores.filled % FILLED == 0
 
 
 def _alike(values: NDArray[Any], into: NDArray[Any]) -> bool:
