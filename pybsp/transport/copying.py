@@ -1,11 +1,11 @@
 """Copies into memory that other processors of the node read.
 
-A core that writes to a line of 64 bytes which another core has read must have it to itself first. Where the two share
-a cache that takes next to no time; where they do not, up to 26 ns a line, one after the other, where a copy takes 1.4.
-Streaming stores (copies.c) write whole lines past the caches, and wait for nobody: 2.5 ns. But where cores share a
-cache, streaming, and reading from memory what was streamed, take two and a half times as long as without. Which it is
-differs from machine to machine, and on virtual ones from one minute to the next: large copies are timed, and tell.
-What is larger than caches streams in any case, as plain stores fetch each line before they write over it.
+A core that writes to a line of 64 bytes which another core has read must have it to itself first. Where the two are
+close, as by a cache in common, that takes next to no time; where they are far, up to 26 ns a line, one after the other,
+where a copy takes 1.4. Streaming stores (copies.c) write whole lines past the caches, and wait for nobody: 2.5 ns. But
+where cores are close, streaming, and reading from memory what was streamed, take two and a half times as long as
+without. Which it is differs from machine to machine, and on virtual ones from one minute to the next: large copies are
+timed, and tell. What is larger than caches streams in any case, as plain stores fetch lines before they write them.
 """
 
 from __future__ import annotations
