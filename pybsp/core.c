@@ -12,6 +12,7 @@
 #include <string.h>
 #include <structmember.h>
 #include <time.h>
+#include "transport/streaming.h"
 
 /* As transport/wire.py has them, and others below: a test reads these lines. */
 #define STATUS_EPOCH_SHIFT 16
@@ -372,9 +373,8 @@ static void lay_out(Meeting *self, const Item *items, Py_ssize_t count)
     Py_ssize_t at = self->areas[parity], place = at;
     for (Py_ssize_t i = 0; i < count; i++) {
         if (!i || items[i].text != items[i - 1].text) {
-            memcpy(part + at, items[i].text, items[i].bytes);
-            place = at;
-            at += aligned(items[i].bytes);
+            store(part + at, items[i].text, items[i].bytes, now);
+            place = at, at += aligned(items[i].bytes);
         }
         int64_t *slot = slots + SLOT * items[i].to;
         slot[0] = place;

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,15 @@ def test_streaming_copies_these_bytes_and_no_others(begin: int, from_: int, size
     assert np.array_equal(room[at : at + size], source[from_:])
     assert (room[:at] == GUARD).all()
     assert (room[at + size :] == GUARD).all()
+
+
+def test_the_core_has_the_same_constants() -> None:
+    """It lays out texts on boards, by the same rules."""
+    text = (Path(copying.__file__).parent / "streaming.h").read_text()
+    for name in ("SLOW", "TRIES", "LOOKS", "PATIENCE"):
+        found = re.search(rf"^#define {name} +(.*?) *(/\*.*)?$", text, re.M)
+        assert found is not None
+        assert eval(found[1]) == vars(copying)[name]
 
 
 @built
