@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ground.chunk import pack_counts
+from ..ground.copying import STREAMED, record
 from ..ground.short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTHING, write_number
 from ..rides.shown import NOT_SHOWN, Counts, Shown
 from ..ways import BY_RECORD
@@ -128,7 +129,10 @@ class ShownValues:
             words, size, pack, code, text, place = self._written.get(key) or self._form(payload, at, room)
             if words != LONG:
                 pack(self._mine, at, sign, code, text)
-                place[...] = payload
+                if size >= STREAMED:
+                    record(payload, place)
+                else:
+                    place[...] = payload
             return words, size
         mine, words, size = self._mine, 1.0, FLOATS.size
         if size > room:
@@ -171,7 +175,10 @@ class ShownValues:
             if alike is None or kind is not np.ndarray or value.shape != alike.shape or value.dtype is not alike.dtype:
                 return self._show(name, label, sign, payloads)
             which = shown.parity(alike.size)
-            alike.places[which][...] = value
+            if alike.size >= STREAMED:
+                record(value, alike.places[which])
+            else:
+                alike.places[which][...] = value
             value = like = alike.text
             views, counts, self.words = alike.views[which], alike.counts, alike.words
         found = shown.show_record(name, label, sign, counts, value, self._source_pids, self.read_all, like)

@@ -1,4 +1,4 @@
-"""The compiled core (core.c), streaming copies (transport/copies.c), kernels of simulators (routing/kernels.c), GOAL
+"""The compiled core (core.c), streaming copies (ground/copies.c), kernels of simulators (routing/kernels.c), GOAL
 schedules (logp/goal.c) and times of messages (logp/stamps.c), where they were built: all that imports them does so
 here.
 
@@ -28,8 +28,10 @@ def _built(name: str) -> ModuleType | None:
 
 core: ModuleType | None = _built("._core")
 
-# stream(into, from): copies a buffer past the caches; None where there is no such thing.
+# stream(into, from): copies a buffer past the caches; None where there is no such thing. lay(into, from): so, or
+# plainly; False where they are no contiguous buffers of one size.
 stream: Callable[[Any, Any], None] | None = getattr(_built("._copies"), "stream", None)
+lay: Callable[[Any, Any], bool] | None = getattr(_built("._copies"), "lay", None)
 
 
 @cache

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <structmember.h>
 #include <time.h>
-#include "transport/streaming.h"
+#include "ground/streaming.h"
 
 /* As transport/wire.py has them, and others below: a test reads these lines. */
 #define STATUS_EPOCH_SHIFT 16

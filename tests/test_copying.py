@@ -12,9 +12,9 @@ import pytest
 
 import pybsp
 from pybsp.compiled import stream
+from pybsp.ground import copying
+from pybsp.ground.copying import FILLED, LARGE, LEAST, LOOK, LOOKS, PATIENCE, SLOW, STREAMED, TRIES, Stores, copy
 from pybsp.messages import mail
-from pybsp.transport import copying
-from pybsp.transport.copying import FILLED, LARGE, LEAST, LOOK, LOOKS, PATIENCE, SLOW, TRIES, Stores, copy
 
 built = pytest.mark.skipif(stream is None, reason="streaming copies were not built")
 GUARD = 7
@@ -38,7 +38,7 @@ def test_streaming_copies_these_bytes_and_no_others(begin: int, from_: int, size
 def test_the_core_has_the_same_constants() -> None:
     """It lays out texts on boards, by the same rules."""
     text = (Path(copying.__file__).parent / "streaming.h").read_text()
-    for name in ("SLOW", "TRIES", "LOOKS", "PATIENCE"):
+    for name in ("STREAMED", "SLOW", "TRIES", "LOOKS", "PATIENCE"):
         found = re.search(rf"^#define {name} +(.*?) *(/\*.*)?$", text, re.M)
         assert found is not None
         assert eval(found[1]) == vars(copying)[name]
@@ -255,3 +255,19 @@ def test_what_is_filled_in_place_arrives_wherever_it_lies(lies_beside: bool, mon
         return len(found[0])
 
     assert pybsp.simulate(main, p=2).results == [6, 6]
+
+
+@pytest.mark.parametrize("size", [1, STREAMED // 8, 2 * STREAMED + 3])
+@pytest.mark.parametrize("form", ["numbers", "other order", "rows", "columns"])
+def test_a_record_gets_the_array(size: int, form: str) -> None:
+    values = {
+        "numbers": np.arange(size + 0.0),
+        "other order": np.arange(size, dtype=">i4"),
+        "rows": np.arange(6.0 * size).reshape(3, -1),
+        "columns": np.arange(6.0 * size).reshape(-1, 3).T,
+    }[form]
+    into = np.ndarray(values.shape, values.dtype, np.zeros(values.nbytes + 24, np.uint8), 24)
+    for _ in range(3 * LOOKS):  # whichever way they are stored
+        into[...] = 0
+        copying.record(values, into)
+        assert np.array_equal(into, values)

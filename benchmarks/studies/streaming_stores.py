@@ -3,7 +3,7 @@
     python -m pybsp.benchmarks.studies.streaming_stores [--rounds 11] [--json FILE]
 
 Two ranks; the two ways in turns, in the same processes. Which is the better one depends on where the two cores are
-(pybsp/transport/copying.py); each run finds one of them.
+(pybsp/ground/copying.py); each run finds one of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 import pybsp
 from pybsp import collectives
-from pybsp.transport import copying
+from pybsp.ground import copying
 
 from .frame import Study, on_ranks
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..ground.chunk import Counted
+from ..ground.copying import copy
 from ..messages.outgoing import Outgoing, words_of
 from ..supersteps.participant import Participant, Texts
 from ..transport import GETS, PUTS, READS, REPLIES, Bytes, Parcel, Section, new_tuple
-from ..transport.copying import copy
 from ..transport.memory import NOTHING, BufferPool, Growing, aligned
 from ..transport.wire import (
     AREA,

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from ..errors import BoundsError, TicketError, UsageError, describe
 from ..ground.convert import as_array, span, what
+from ..ground.copying import copy
 from ..ground.instead import hinting
 from ..ground.public import Public, special
 from ..messages.mail import MUCH, SHORT, SHORTEST
 from ..messages.outgoing import words_of
 from ..rides.shown import ELSEWHERE
 from ..transport import Bytes
-from ..transport.copying import copy
 from .indices import store
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..transport.copying import copy
+from ..ground.copying import copy
 from ..transport.memory import NOTHING, Growing
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..transport.copying import copy
+from ..ground.copying import copy
 
 Places = slice | NDArray[np.intp]
 FEW = 4  # groups that are looked for one by one

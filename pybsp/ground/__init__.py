@@ -12,6 +12,7 @@ What is where:
     decoding.py         files are data: one is decoded, or refused with file, field, expected and found
     drawing.py          pictures as SVG; console.py: tables
     chunk.py            the open chunk of a log, where rows are written; short_records.py: what small collectives show
+    copying.py          copies into memory that other processors read, by plain stores or past the caches
     by_value.py         pickles of functions and classes by value
     public.py           classes of which programs see a part
     managed.py          contexts that let every exception through as it is

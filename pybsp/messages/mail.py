@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from ..compiled import core
 from ..errors import BoundsError, UsageError
 from ..ground.convert import indices_of
+from ..ground.copying import beside, copy
 from ..ground.dtypes import SCALARS, SIMPLE, dtype_of, form_of
 from ..ground.instead import hinting
 from ..ground.public import Listed, Public
 from ..transport import MAIL, Bytes, Parcel, Section, new_tuple, wire
-from ..transport.copying import beside, copy
 from ..transport.memory import NOTHING, BufferPool
 from ..ways import BY_COLLECTIVE, BY_MAIL
 from .outgoing import Outgoing, words_of

@@ -18,13 +18,13 @@ from ..compiled import core
 from ..errors import UsageError, where
 from ..ground.chunk import clock
 from ..ground.convert import as_array, what
+from ..ground.copying import copy
 from ..ground.instead import hinting
 from ..ground.public import Public
 from ..machines.cost import Cost, Machine
 from ..messages.outgoing import words_of
 from ..messages.poison import poison
 from ..transport import JOINED, LEDGER, Bytes, Parcel, Section, new_tuple
-from ..transport.copying import copy
 from ..transport.memory import NOTHING
 from ..transport.neighbours import INLINE_DATA_NEAR
 from ..transport.wire import PLAIN_HEADER, PLAIN_MOST, plain_text

@@ -13,7 +13,7 @@ from sys import getrefcount
 import numpy as np
 from numpy.typing import NDArray
 
-from .copying import copy
+from ..ground.copying import copy
 
 Bytes = NDArray[np.uint8]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .copying import copy, streams
+from ..ground.copying import copy, streams
 from .memory import Bytes
 from .wire import BY_MESSAGE, WORD
 

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..compiled import lay
 from ..compiled import stream as stream
-from ..ground.chunk import clock
+from .chunk import clock
 
+STREAMED = 1 << 13  # bytes of a text on a board, or of an array in a record, that is worth it
 LEAST, LARGE = 1 << 15, 1 << 22  # bytes of a copy that is worth it, and of one that streams in any case
 SLOW = 0.25e-9  # seconds a byte from which on streaming is tried
 TRIES = 3  # copies by which the ways are compared: any one may have waited for memory, or for its turn on a core
@@ -115,6 +117,14 @@ def copy(values: NDArray[Any], into: NDArray[Any], whole: int = 0) -> None:
     stream(there, source)
     if there.size >= LEAST and _stores.streaming:
         _stores.streamed((clock() - begin) / there.size)
+
+
+def record(values: NDArray[Any], into: NDArray[Any]) -> None:
+    """Copy an array of at least `STREAMED` bytes into a record of its dtype and shape, in the way that is the quicker,
+    as the core finds out for texts on boards.
+    """
+    if lay is None or not lay(into, values):
+        into[...] = values
 
 
 def streams(whole: int) -> bool:
