@@ -291,11 +291,16 @@ class Queue(Public, Participant):
             raise gate.refusal("queue.send", "dests", dests)
         if not target.size or not items.size:
             return  # legal, and nothing to do
+        if target.ndim:
+            if items.ndim == 0:
+                items = np.broadcast_to(items, target.shape)
+            if items.nbytes <= DEALT and self._dealt(target.astype(np.int64), np.ascontiguousarray(items)):
+                return
         self._flush_single()
         if target.ndim == 0:
             self._place(int(target), items.reshape(-1))
         else:
-            self._deal(target, np.broadcast_to(items, target.shape) if items.ndim == 0 else items)
+            self._deal(target, items)
         self._participants[self] = None
 
     def _deal(self, target: NDArray[Any], items: NDArray[Any]) -> None:
