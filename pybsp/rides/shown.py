@@ -370,7 +370,7 @@ class Shown:
         arrival, seconds, riding = self.taken()
         words, messages = sent
         self._engine.rides.count(name, words)
-        sent_in_all = riding[0] + words, riding[1] + messages, 0, riding[3] | BY_RECORD
+        sent_in_all = riding[0] + words, riding[1] + messages, 0, riding[3] | (BY_RECORD if messages else 0)
         return self._ride_on(name, signature, at, arrival, seconds, sent_in_all, expected, read)
 
     def trade(

@@ -356,7 +356,7 @@ class Queue(Public, Participant):
         dests, values = self._single
         if dests:
             self._single = ([], [])
-            self._send_arrays(np.array(dests), np.array(values, self.dtype))
+            self._deal(np.array(dests), np.array(values, self.dtype))
 
     def sent(self) -> Sequence[str]:
         return ("queue.send",) if self._out or self._single[0] or self._texts else ()
