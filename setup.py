@@ -1,5 +1,5 @@
-"""The compiled core of pybsp, kernels of its simulators, its reader of GOAL schedules, and what notes times of
-messages; all else is in setup.cfg.
+"""The compiled core of pybsp, its streaming copies, kernels of its simulators, its reader of GOAL schedules, and what
+notes times of messages; all else is in setup.cfg.
 
 Where no compiler is found, they are left out."""
 
@@ -8,6 +8,7 @@ from setuptools import Extension, setup
 setup(
     ext_modules=[
         Extension("pybsp._core", ["pybsp/core.c"], optional=True),
+        Extension("pybsp._copies", ["pybsp/transport/copies.c"], extra_compile_args=["-O3"], optional=True),
         Extension("pybsp._kernels", ["routing/kernels.c"], extra_compile_args=["-O3"], optional=True),
         Extension("pybsp._goal", ["pybsp/logp/goal.c"], extra_compile_args=["-O3"], optional=True),
         Extension("pybsp._stamps", ["pybsp/logp/stamps.c"], optional=True),

@@ -134,7 +134,7 @@ def cost(
 
 
 def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, _: int) -> PreparedClimb | None:
-    name = check_operator("allreduce", op)
+    name = check_operator("allreduce", op, value)
     order = checked_order("allreduce", order)
     kind, words = descriptor(value)
     items = items_of(value, op)
@@ -173,7 +173,8 @@ def allreduce(
         value: a number, an array, or any picklable object; of an array, dtype and shape are equal on all processors.
         op: associative, need not be commutative: a numpy ufunc (elementwise on arrays) or a function of two values,
             which gets arrays read-only. Under a ufunc Python's ints are of 64 bits, as numpy has them, and wrap; a
-            function of Python's, as `operator.add`, is exact.
+            function of Python's, as `operator.add`, is exact. `np.add` of truth values, which would not count them, is
+            refused.
         degree: d of the trees, at least 2; None: the cheapest on `bsp.machine` for the size of the value (for objects:
             for one word), where long arrays under a ufunc go by blocks. Equal on all processors.
         order: "any": sums are made as what carries them has them, so bits of floating-point sums depend on the degree,
@@ -211,7 +212,7 @@ def allreduce(
         [0, 3, 6]
     """
     given = fan_out("allreduce", degree)
-    name = check_operator("allreduce", op)
+    name = check_operator("allreduce", op, value)
     order = checked_order("allreduce", order)
     kind, words = descriptor(value)
     items = items_of(value, op)

@@ -149,7 +149,7 @@ class PreparedPrefix(NamedTuple):
 def _prepare(bsp: BSP, value: Any, op: Operator, degree: int | None) -> PreparedPrefix | None:
     """None: it is not one superstep; or on a group, where what is combined is work before others go on."""
     given = fan_out("exclusive_prefix", degree)
-    name = check_operator("exclusive_prefix", op)
+    name = check_operator("exclusive_prefix", op, value)
     kind, words = descriptor(value)
     items = items_of(value, op)
     size = value.nbytes / 8 if items else words
@@ -271,7 +271,7 @@ def exclusive_prefix(
         ['', 'a', 'ab', 'abc']
     """
     given = fan_out("exclusive_prefix", degree)
-    name = check_operator("exclusive_prefix", op)
+    name = check_operator("exclusive_prefix", op, value)
     kind, words = descriptor(value)
     items = items_of(value, op)
     requested = trees_or_blocks("exclusive_prefix", algorithm, ALGORITHMS, given, items, bsp.p, kind, op)

@@ -83,13 +83,13 @@ def group_by(bsp: BSP, keys: Any, values: Any, op: np.ufunc) -> Supersteps[tuple
         >>> pybsp.simulate(main, p=3).results
         [{'a': 5}, {}, {'b': 9, 'c': 1}]
     """
-    name = check_operator("group_by", op)
-    if not elementwise(op):
-        raise UsageError(f"group_by: argument op: expected a numpy ufunc of two arguments, as np.add, got {op!r:.60}")
     if values is None:
         raise UsageError("group_by: argument values: expected one for each key, got None; unique needs none")
     block, carried = checked(keys, values, "group_by")
     assert carried is not None
+    name = check_operator("group_by", op, carried)
+    if not elementwise(op):
+        raise UsageError(f"group_by: argument op: expected a numpy ufunc of two arguments, as np.add, got {op!r:.60}")
     call = Call(bsp, "group_by", keys=key_kind(block), values=row_kind(carried), op=name)
     found, combined = yield from grouping.run(call, block, carried, op)
     assert combined is not None

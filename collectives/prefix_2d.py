@@ -159,10 +159,10 @@ def prefix_2d(
         [[1, 10], [3, 30], [6, 60]]
     """
     given = fan_out("prefix_2d", degree)
-    name = check_operator("prefix_2d", op)
     order = checked_order("prefix_2d", order)
     column = _checked_column(column)
     array = is_array(column)
+    name = check_operator("prefix_2d", op, column if array else next(iter(column), None))
     kind = descriptor(column).kind if array else f"{len(column)} objects"
     call = Call(bsp, "prefix_2d", order, column=kind, op=name, degree=given)
     checked_out("prefix_2d", out)

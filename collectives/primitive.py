@@ -80,6 +80,7 @@ class Primitive(Protocol[Arguments, Result_co, CostArguments, PlanArguments]):
 
 
 PLAIN_NUMBERS = frozenset({bool, int, float, complex})
+FLAGS = frozenset({bool, np.bool_})
 NOT_SMALL: Final = object()  # instead of a result: it is to ride
 REMEMBERED = 256  # prepared calls of a processor
 FEW = 8  # functions of one code that they are of: those that are made for each call hold what their closures do
@@ -494,12 +495,16 @@ def _takes_an_axis(op: Any) -> bool:
     return arguments[1:2] == ["axis"]
 
 
-def check_operator(name: str, op: Any) -> str:
-    """Refuse what is no binary operator; returns what it is called, by which processors compare theirs.
+def check_operator(name: str, op: Any, values: Any) -> str:
+    """Refuse what is no binary operator of such values; returns what it is called, by which processors compare theirs.
+
+    Args:
+        values: an array, a number or an object that is to be combined with others' by op.
 
     Raises:
         UsageError: it cannot be called, is a ufunc of another arity, or takes one sequence, as `sum` and `np.max`, and
-            then where to begin, or an axis: of two values it makes something else than meant, often silently.
+            then where to begin, or an axis: of two values it makes something else than meant, often silently. So does
+            `np.add` of truth values, which counts nothing.
     """
     if op is sum or _takes_an_axis(op):
         raise UsageError(
@@ -510,7 +515,17 @@ def check_operator(name: str, op: Any) -> str:
         raise UsageError(
             f"{name}: argument op: expected an associative function of two values, as np.add or max, got {op!r:.60}"
         )
+    if op is np.add and (type(values) in FLAGS or getattr(values, "dtype", None) == np.bool_):
+        refuse_to_count(name)
     return operator_name(op)
+
+
+def refuse_to_count(name: str) -> NoReturn:
+    """`np.add` of truth values is an error."""
+    raise UsageError(
+        f"{name}: argument op: expected np.logical_or of truth values, or numbers to count by (as int(x), or "
+        "x.astype(int)), got np.add of bool, which does not count: True and True are True"
+    )
 
 
 def sequence(name: str, argument: str, value: Any) -> list[Any]:

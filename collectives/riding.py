@@ -18,6 +18,7 @@ from ..ground.short_records import NUMBERS
 from ..rides.notes import Notes
 from ..rides.ride import OF_SUPERSTEP, Ride, Start, Supersteps
 from .primitive import (
+    FLAGS,
     NOT_SMALL,
     PLAIN_NUMBERS,
     Operator,
@@ -31,11 +32,13 @@ from .primitive import (
     of_python,
     own_result,
     placed,
+    refuse_to_count,
     remember,
 )
 from .record_layouts import Array
 from .small_climbs import QUICK, Prepare, PreparedClimb, has_record, keeps_form
 
+ADD = np.add
 FLOAT_TYPES = frozenset({float, np.float64})
 MOST = 1 << 12  # bytes of an array that goes as a note: it is copied more often than a message
 
@@ -72,7 +75,14 @@ def quick_starts(name: str) -> Quick:
             *,
             out: Array | None = None,
         ) -> Any:
-            if type(value) in NUMBERS and degree is None and out is None and algorithm is None:
+            kind = type(value)
+            if (
+                kind in NUMBERS
+                and not (op is ADD and kind in FLAGS)
+                and degree is None
+                and out is None
+                and algorithm is None
+            ):
                 try:
                     rider: Start | None = bsp.prepared.get(("start", name, op, order))
                 except (AttributeError, TypeError):  # bsp is no processor, or an argument cannot be hashed: see there
@@ -112,6 +122,8 @@ def start(
             return None
         key: Any = ("start", name, op, order, degree, root, value.dtype, value.shape)
     elif type(value) in NUMBERS or is_number(value):
+        if op is ADD and type(value) in FLAGS:  # numbers of all types have one key
+            refuse_to_count(name)
         key = ("start", name, op, order, degree, root)
     else:
         return None

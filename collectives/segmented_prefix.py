@@ -19,6 +19,7 @@ from .exclusive_prefix import cost as cost_of_prefix
 from .exclusive_prefix import plan as plan_of_prefix
 from .exclusive_prefix import run as run_prefix
 from .one_superstep import at_once, is_at_once, word_counts
+from .operators import operator_name
 from .plan import Plan
 from .primitive import (
     NOT_SMALL,
@@ -74,7 +75,7 @@ def _small(bsp: BSP, values: Any, flags: Any, op: np.ufunc, *, out: NDArray[Any]
         return NOT_SMALL
     checked_out(NAME, out)
     sums, head, own = _begun(bsp, block, marks, op, out)
-    agreed = {"values": row_kind(block), "op": check_operator(NAME, op)}
+    agreed = {"values": row_kind(block), "op": operator_name(op)}
     came = [one.view(own.dtype) for one in at_once(bsp, NAME, agreed, scheme, own.view(np.uint8))]
     if came:
         before = applied(NAME, reduce, _behind(op), came)
@@ -124,7 +125,7 @@ def segmented_prefix(
         [[1, 2, 3], [4, 1, 2], [3, 4, 1]]
     """
     block, marks, given = _checked(values, flags, op)
-    call = Call(bsp, NAME, values=row_kind(block), op=check_operator(NAME, op))
+    call = Call(bsp, NAME, values=row_kind(block), op=operator_name(op))
     checked_out(NAME, out)
     sums, head, own = _begun(bsp, block, marks, op, out)
     size = record_words(row_words(block))
@@ -178,15 +179,14 @@ def _checked(values: Any, flags: Any, op: Any) -> tuple[NDArray[Any], NDArray[np
     Raises:
         UsageError: they are not what they must be.
     """
-    check_operator(NAME, op)
-    if not elementwise(op):
-        raise UsageError(f"{NAME}: argument op: expected a numpy ufunc of two arguments, as np.add, got {op!r:.60}")
-
     alone = is_number(values)
     kind = type(values)
     if alone:
         values, flags = np.array([values]), np.array([flags])
     block = block_of(NAME, "values", values)
+    check_operator(NAME, op, block)
+    if not elementwise(op):
+        raise UsageError(f"{NAME}: argument op: expected a numpy ufunc of two arguments, as np.add, got {op!r:.60}")
     if not block.dtype.isnative:  # as op makes them
         block = block.astype(block.dtype.newbyteorder("="))
     marks = block_of(NAME, "flags", flags)

@@ -30,6 +30,7 @@ from ..rides.shown import NOT_SHOWN, Shown, Turn
 from ..ways import BY_RECORD
 from .plan import Step
 from .primitive import (
+    FLAGS,
     NOT_SMALL,
     Fold,
     Operator,
@@ -47,6 +48,7 @@ from .primitive import (
     own_result,
     packed,
     placed,
+    refuse_to_count,
     remember,
     unpacked,
 )
@@ -134,7 +136,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
     # A group's record is written over once its call ends, so what is in it is read before: here, and by nobody else.
     on_group = shown.on_group
     scheme = [(*one, None if on_group else one[-1].read_all) for one in schemes]
-    traced = shown.traced
+    traced, adds = shown.traced, op is np.add
     hears = any(sources for _, sources, *_ in scheme)
 
     def arrived(sources: Sequence[int]) -> list[Any]:
@@ -178,6 +180,9 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
     def climb(value: Any, _: Array | None = None) -> Any:
         if not scheme:
             return alone(op, value)  # a group of one beside groups of one
+        kind = type(value)
+        if adds and kind in FLAGS:  # numbers of all types are one kind, so that nobody has looked
+            refuse_to_count(name)
         sign = begin(name, agreed, base)
         if sign < 0:
             return NOT_SMALL

@@ -1,5 +1,6 @@
-"""The compiled core (core.c), kernels of simulators (routing/kernels.c), GOAL schedules (logp/goal.c) and times of
-messages (logp/stamps.c), where they were built: all that imports them does so here.
+"""The compiled core (core.c), streaming copies (transport/copies.c), kernels of simulators (routing/kernels.c), GOAL
+schedules (logp/goal.c) and times of messages (logp/stamps.c), where they were built: all that imports them does so
+here.
 
 They are left out where no compiler was found when pybsp was installed, and not used where PYBSP_COMPILED=0. What they
 do has a twin in Python, which gives the same bits; processors with the core and without it work together.
@@ -8,8 +9,10 @@ do has a twin in Python, which gives the same bits; processors with the core and
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from functools import cache
 from types import ModuleType
+from typing import Any
 
 from .ground import settings
 
@@ -24,6 +27,9 @@ def _built(name: str) -> ModuleType | None:
 
 
 core: ModuleType | None = _built("._core")
+
+# stream(into, from): copies a buffer past the caches; None where there is no such thing.
+stream: Callable[[Any, Any], None] | None = getattr(_built("._copies"), "stream", None)
 
 
 @cache

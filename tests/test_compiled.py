@@ -143,7 +143,7 @@ import pybsp
 from pybsp import collectives, compiled
 
 assert pybsp.__file__.startswith({library!r}), pybsp.__file__
-assert (compiled.core, compiled.kernels(), compiled.goal(), compiled.stamps()) == (None,) * 4
+assert (compiled.core, compiled.stream, compiled.kernels(), compiled.goal(), compiled.stamps()) == (None,) * 5
 
 def main(bsp):
     bsp.send((bsp.pid + 1) % bsp.p, np.full(3, bsp.pid))

@@ -109,8 +109,8 @@ def prefix_pipelined(bsp: BSP, column: Any, op: Operator, degree: int | None = N
         [[1, 10], [2, 20], [3, 30]]
     """
     given = fan_out("prefix_pipelined", degree)
-    name = check_operator("prefix_pipelined", op)
     given_items = sequence("prefix_pipelined", "column", column)
+    name = check_operator("prefix_pipelined", op, next(iter(given_items), None))
     sums = [taken(item, "prefix_pipelined", "column") for item in given_items]
     call = Call(bsp, "prefix_pipelined", column=_described(sums), op=name, degree=given)
     words = sums[0].nbytes / 8 if sums and isinstance(sums[0], np.ndarray) else 1.0

@@ -23,6 +23,7 @@ from ..messages.mail import MUCH, SHORTEST
 from ..messages.outgoing import Outgoing, words_of
 from ..supersteps.participant import Participant, Texts
 from ..transport import GETS, PUTS, READS, REPLIES, Bytes, Parcel, Section, new_tuple
+from ..transport.copying import copy
 from ..transport.memory import NOTHING, BufferPool, Growing, aligned
 from ..transport.wire import (
     AREA,
@@ -261,7 +262,7 @@ class Accesses(Participant):
             values = np.asarray(chosen, local.dtype)  # the dtype: a single string would come out shorter
             offset = buffer.reserve(values.nbytes)
             if values.nbytes:
-                np.copyto(np.ndarray(values.shape, values.dtype, buffer.array, offset), values)
+                copy(values, np.ndarray(values.shape, values.dtype, buffer.array, offset))
                 words += words_of(values.nbytes)
                 messages += 1
         return {REPLIES: Section(None, words, messages, buffer.filled())}

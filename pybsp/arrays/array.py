@@ -21,6 +21,7 @@ from ..messages.mail import SHORT
 from ..messages.outgoing import words_of
 from ..rides.shown import ELSEWHERE
 from ..transport import Bytes
+from ..transport.copying import copy
 from .indices import regular, store
 
 if TYPE_CHECKING:
@@ -249,7 +250,7 @@ class Array(Public):
         stored = store(at, out)
         offset = out.reserve(size)
         # The one copy of a put.
-        np.copyto(np.ndarray(shape, items.dtype, out.array, offset), items)
+        copy(items, np.ndarray(shape, items.dtype, out.array, offset))
         out.words += words_of(size)
         out.records.append((self.number, stored, offset, shape))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..transport.copying import copy
 from ..transport.memory import NOTHING, Growing
 
 _INTS = frozenset({int, np.int64})
@@ -84,7 +85,7 @@ def store(at: Any, buffer: Growing) -> Any:
         array = np.asarray(at)
         offset = buffer.reserve(8 * array.size)
         if array.size:
-            np.copyto(np.ndarray(array.shape, np.int64, buffer.array, offset), array, casting="unsafe")
+            copy(array, np.ndarray(array.shape, np.int64, buffer.array, offset))
         return _Stored(offset, array.shape)
     return at
 

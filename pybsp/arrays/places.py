@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..transport.copying import copy
+
 Places = slice | NDArray[np.intp]
 FEW = 4  # groups that are looked for one by one
 MARKED = 16  # times as many places as numbers, at most, of which each gets a mark
@@ -39,9 +41,9 @@ def taken(array: NDArray[Any], places: Places) -> NDArray[Any]:
 
 
 def take(array: NDArray[Any], places: Places, out: NDArray[Any]) -> None:
-    """Copy what is at these places of an array of one axis; they are not checked."""
+    """Copy what is at these places of an array of one axis, which are not checked, into a contiguous one."""
     if isinstance(places, slice):
-        out[...] = array[places]
+        copy(array[places], out)
     else:
         array.take(places, out=out, mode="clip")  # mode: the default one would copy twice
 

@@ -28,6 +28,7 @@ from ..ground.dtypes import SCALARS, SIMPLE, dtype_of, form_of
 from ..ground.instead import hinting
 from ..ground.public import Listed, Public
 from ..transport import MAIL, Bytes, Parcel, Section, new_tuple, wire
+from ..transport.copying import beside, copy
 from ..transport.memory import NOTHING, BufferPool
 from ..ways import BY_COLLECTIVE, BY_MAIL
 from .outgoing import Outgoing, words_of
@@ -91,8 +92,9 @@ class Mail:
         self.pack_payload: Callable[[dict[int, Any], int, Any], bool] | None = None
         if core is not None and short > 0:
             self.pack_payload = core.pack
-        # Arrays that the program fills: whose, in which memory, and where.
+        # Arrays that the program fills: whose, in which memory, and where they go; and memory for some (`beside`).
         self._in_place: list[tuple[Outgoing, Bytes, int, NDArray[Any]]] = []
+        self._filled = BufferPool()
 
     def send(self, dest: int, payload: Any, tag: Any) -> None:
         """Copy a message for a destination that has been checked."""
@@ -214,7 +216,7 @@ class Mail:
         if size:
             # The one copy; it also packs an array that is not contiguous. Structures go as they are, gaps included.
             raw = dtype if dtype.names is None else np.dtype((np.void, dtype.itemsize))
-            np.copyto(np.ndarray(payload.shape, raw, out.array, offset), payload if raw is dtype else payload.view(raw))
+            copy(payload if raw is dtype else payload.view(raw), np.ndarray(payload.shape, raw, out.array, offset))
         out.records.append((sign * ARRAY, tag, size, offset, form_of(dtype), payload.shape))
         out.words += words_of(size)
 
@@ -228,11 +230,12 @@ class Mail:
         self.runs.pop(dest, None)
         size = dtype.itemsize * math.prod(shape)
         offset = out.reserve(size)
-        room: NDArray[Any] = np.ndarray(shape, dtype, out.array, offset) if size else np.empty(shape, dtype)
+        memory, at = (self._filled.take(size), 0) if beside(size) else (out.array, offset)
+        room: NDArray[Any] = np.ndarray(shape, dtype, memory, at) if size else np.empty(shape, dtype)
         code = dtype.str if dtype.names is None and dtype.kind != "V" else dtype
         out.records.append((sign * ARRAY, tag, size, offset, code, shape))
         out.words += words_of(size)
-        self._in_place.append((out, out.array, offset, room))
+        self._in_place.append((out, memory, offset, room))
         return room
 
     def _send_object(self, out: Outgoing, sign: int, tag: Any, payload: Any) -> None:
@@ -305,9 +308,8 @@ class Mail:
 
     def _close_in_place(self) -> None:
         for out, memory, offset, room in self._in_place:
-            if memory is not out.array and room.size:  # it has moved since, to make room for more
-                moved: NDArray[Any] = np.ndarray(room.shape, room.dtype, out.array, offset)
-                moved[...] = room
+            if memory is not out.array and room.size:  # which has moved since, to make room for more; or it lies beside
+                copy(room, np.ndarray(room.shape, room.dtype, out.array, offset))
             room.flags.writeable = False  # others read it now
         self._in_place.clear()
 

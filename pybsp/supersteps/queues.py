@@ -24,6 +24,7 @@ from ..machines.cost import Cost, Machine
 from ..messages.outgoing import words_of
 from ..messages.poison import poison
 from ..transport import JOINED, LEDGER, Bytes, Parcel, Section, new_tuple
+from ..transport.copying import copy
 from ..transport.memory import NOTHING
 from ..transport.neighbours import INLINE_DATA_NEAR
 from ..transport.wire import PLAIN_HEADER, PLAIN_MOST, plain_text
@@ -331,7 +332,7 @@ class Queue(Public, Participant):
     def _place(self, dest: int, items: NDArray[Any], chosen: NDArray[np.intp] | None = None) -> None:
         """Copy items (those chosen) to what goes to dest: the one copy of sending."""
         if chosen is None:
-            self._room(dest, items.size)[:] = items
+            copy(items, self._room(dest, items.size))
         else:
             items.take(chosen, out=self._room(dest, chosen.size), mode="clip")  # the default mode would copy twice
 

@@ -19,6 +19,7 @@ of MPI ranks, on one node
     arena.py       buffers in shared memory for what a program sends
     lending.py     which data in shared memory others read, and which of theirs is read here
     populating.py  memory whose pages are made before they are touched
+    copying.py     copies into it, by plain stores or past the caches
 
 of MPI ranks, by messages
 

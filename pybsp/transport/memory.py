@@ -13,6 +13,8 @@ from sys import getrefcount
 import numpy as np
 from numpy.typing import NDArray
 
+from .copying import copy
+
 Bytes = NDArray[np.uint8]
 
 ALIGN = 16  # of everything inside a buffer: enough for any numpy dtype
@@ -132,7 +134,7 @@ class Growing:
         size = len(data)
         offset = self.reserve(size)
         if size:
-            self.array[offset : self.used] = np.frombuffer(data, np.uint8)
+            copy(np.frombuffer(data, np.uint8), self.array[offset : self.used])
         return offset
 
     def filled(self) -> Bytes:

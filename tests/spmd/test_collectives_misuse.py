@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from functools import partial
@@ -117,6 +118,47 @@ def test_a_sum_of_one_sequence_is_no_operator(spmd: Spmd, name: str, op: Any, ca
         FOLDS[name](bsp, op, np.ones(2))
 
     assert_all_fail(spmd, main, f"{name}: argument op: expected an associative function of two values, got {called}, ")
+
+
+@pytest.mark.parametrize("name", [*FOLDS, "reduce_scatter", "segmented_prefix", "group_by"])
+@pytest.mark.parametrize(
+    "value", [True, np.bool_(True), np.array([True, False])], ids=lambda value: type(value).__name__
+)
+def test_truth_values_are_not_added_as_that_does_not_count_them(spmd: Spmd, name: str, value: Any) -> None:
+    """Nor where numbers have been added before, by the same call or another."""
+    folds: dict[str, Call] = {
+        **FOLDS,
+        "reduce_scatter": lambda bsp, op, value: collectives.reduce_scatter(bsp, np.resize(value, 3), op),
+        "segmented_prefix": lambda bsp, op, value: collectives.segmented_prefix(bsp, value, np.equal(value, 2), op),
+        "group_by": lambda bsp, op, value: collectives.group_by(
+            bsp, np.zeros(np.size(value)), np.atleast_1d(value), op
+        ),
+    }
+
+    def main(bsp: pybsp.BSP) -> list[str]:
+        number = np.ones(2, int) if np.ndim(value) else 1
+        found = [caught(folds[name], bsp, np.add, value)]
+        folds[name](bsp, np.add, number)
+        found.append(caught(folds[name], bsp, np.add, value))
+        if name in ("allreduce", "prefix", "reduce"):
+            start = getattr(collectives, name).start
+            start(bsp, number, np.add).finish()
+            found.append(caught(start, bsp, value, np.add))
+        assert all(one.kind is pybsp.UsageError for one in found)
+        return [one.text for one in found]
+
+    for text in {text for found in spmd(main) for text in found}:
+        assert text.startswith(f"{name}: argument op: expected np.logical_or of truth values, or numbers to count by")
+
+
+@pytest.mark.parametrize("function", [np.logical_or, np.logical_xor, np.multiply, np.maximum, operator.add])
+def test_what_else_makes_something_of_truth_values_does(function: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        return allreduce(bsp, bsp.pid > 0, function), allreduce(bsp, np.array([bsp.pid > 0, True]), np.logical_and)
+
+    for whole, each in pybsp.simulate(main, p=3).results:
+        assert whole == functools.reduce(function, [False, True, True])
+        assert each.tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
