@@ -526,11 +526,6 @@ class Array(Public):
         """The shape that `at` selects on processor pid; raises where it reaches outside."""
         assert self._shapes is not None
         shape = self._shapes[pid]
-        found = regular(at, shape)
-        if found is not None:
-            return found[0]
-        if type(at) is int and len(shape) == 1:
-            raise self._outside(operation, at, pid, f"index {at}")
         if isinstance(at, np.ndarray) and at.ndim == 1 and len(shape) == 1 and at.dtype.kind in "iu":
             # As unsigned numbers negative ones are huge: one pass tells where there are none.
             if at.size == 0 or (at.dtype == np.int64 and at.view(np.uint64).max() < shape[0]):
@@ -538,6 +533,11 @@ class Array(Public):
             if at.min() >= -shape[0] and at.max() < shape[0]:
                 return (at.size,)
             raise self._outside(operation, at, pid, span(at.min(), at.max()))
+        found = regular(at, shape)
+        if found is not None:
+            return found[0]
+        if type(at) is int and len(shape) == 1:
+            raise self._outside(operation, at, pid, f"index {at}")
         check_index(f"{operation}: argument at", at, shape, lambda why: self._outside(operation, at, pid, why))
         try:
             # An array of the remote shape that takes no memory: numpy itself says what the index selects.

@@ -39,8 +39,14 @@ def regular(at: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], int, int]
     """
     if at is None:
         return shape, 0, 1
-    if type(at) is int and len(shape) == 1 and -shape[0] <= at < shape[0]:  # as below, in a third of the time
-        return (), at % shape[0], 1
+    if len(shape) == 1:  # as below, in a tenth of the time
+        (size,) = shape
+        if type(at) is int and -size <= at < size:
+            return (), at % size, 1
+        if type(at) is slice and at.step is None:
+            start, stop = at.start, at.stop
+            if type(start) is type(stop) is int and 0 <= start <= stop <= size:
+                return (stop - start,), start, 1
     parts = at if type(at) is tuple else (at,)
     if len(parts) > len(shape):
         return None
@@ -48,17 +54,19 @@ def regular(at: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], int, int]
     first, step, several = 0, 1, False  # `several`: whether several items are selected on the axes so far
     for part, size in zip(parts, shape, strict=False):
         if type(part) is slice:
-            for end in (part.start, part.stop):
-                if end is not None and not (type(end) in _INTS and -size <= end <= size):
-                    return None
-            if part.step is not None and not (type(part.step) in _INTS and part.step > 0):
+            start, stop, by = part.start, part.stop, part.step
+            if (
+                (start is not None and not (type(start) in _INTS and -size <= start <= size))
+                or (stop is not None and not (type(stop) in _INTS and -size <= stop <= size))
+                or (by is not None and not (type(by) in _INTS and by > 0))
+            ):
                 return None
-            places = range(*part.indices(size))
-            count = len(places)
+            start, stop, by = part.indices(size)
+            count = max(-((start - stop) // by), 0)
             selected.append(count)
-            first = first * size + places.start
+            first = first * size + start
             if count != 1:
-                step = places.step if not several or step * size == places.step * count else 0
+                step = by if not several or step * size == by * count else 0
                 several = True
             elif several:
                 step *= size
