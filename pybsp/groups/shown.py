@@ -1,7 +1,8 @@
 """Supersteps of short records for a group (rides/shown.py): where all show each other records, so do groups.
 
-All show their records in one superstep, those of all groups; each reads its own group's. A group that has more to say
-rides in the same exchange: then the others go on with it until all groups are done, once they have read (`end`).
+All show their records in one superstep, those of all groups; each reads its own group's. What has no room in a record
+is sent in the same exchange, and a group that takes more supersteps rides in it: then the others go on with it until
+all groups are done, once they have read (`end`).
 """
 
 from __future__ import annotations
