@@ -123,7 +123,7 @@ def new_exchange(
         argument: what the values are called, which are `packed`; None: they are as that makes them.
     """
     shown = bsp.shown
-    if shown is None or not plan or shown.on_group or shown.traced:
+    if shown is None or not plan or shown.traced:
         return _rides
     (step,) = plan
     dests, expected = [dest for dest, _, _ in step.sends(shown.pid)], sources(step.receives(shown.pid))

@@ -97,6 +97,7 @@ def primitive(
     pipes: Callable[..., bool] | None = None,
     quick: Quick | None = None,
     quick_start: Quick | None = None,
+    groups: bool = False,
 ) -> Callable[
     [Callable[Concatenate[BSP, Arguments], Supersteps[Result]]],
     Primitive[Arguments, Result, CostArguments, PlanArguments],
@@ -109,6 +110,7 @@ def primitive(
         pipes: whether small also takes an array that has no room in a record, as it goes through a pipe: asked where it
             is sent, of all arguments; None: never.
         quick, quick_start: for plain calls, and started ones; None: there is none.
+        groups: whether small takes groups too, as it does where there is riding.
     """
 
     def carry(
@@ -136,8 +138,11 @@ def primitive(
                         found = small(bsp, args[0], args[1]) if len(args) == 2 else small(bsp, args[0])
                     if found is not NOT_SMALL:
                         return found
-                elif bsp.as_shown is not None and not bsp.as_shown.now and (riding is not None or isinstance(bsp, BSP)):
-                    # On a group of ranks those alone that climb or spread are shown.
+                elif (
+                    bsp.as_shown is not None
+                    and not bsp.as_shown.now
+                    and (groups or riding is not None or isinstance(bsp, BSP))
+                ):
                     with bsp.as_shown.calling(pipes is not None and pipes(bsp, *args, **kwargs)):
                         return collective(bsp, *args, **kwargs)
             elif type(bsp) is not BSP:

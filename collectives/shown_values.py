@@ -79,6 +79,7 @@ class ShownValues:
     def __init__(self, shown: Shown, dests: list[int], sources: list[int], table: bool) -> None:
         self._shown = shown
         self._parts, self._mine, self._own, self.most = shown.parts, shown.mine, shown.pid, shown.most
+        self._on_group = shown.on_group
         self._dests, self._sources, self._source_pids = dests, sources, tuple(sources)
         self._out, self._in = out, into = float(len(dests)), float(len(sources))
         self._of_numbers = pack_counts(out, into, out, into, BY_RECORD)
@@ -282,6 +283,8 @@ class ShownValues:
                 self._see(first)
             else:
                 self._last = self._alike = None
+        if self._on_group:  # other groups may go on, and records are written over, before the call returns
+            found = [one.copy() if type(one) is np.ndarray else one for one in found]
         return found, pack_counts(self.words, words, self._out, self._in, BY_RECORD)
 
     def read(self, k: int, at: int) -> tuple[Any, float]:

@@ -328,7 +328,7 @@ def _small_numbers(bsp: BSP, key: float) -> Any:
     found: tuple[Exchange, int] | None = bsp.prepared.get(remembered)
     if found is None:
         way, p = choose(bsp.machine, 1, Widths(8, None, 0), True, True), bsp.p
-        if not _all_to_all(way, p):
+        if not _all_to_all(way, p) or bsp.shown is None or bsp.shown.on_group:  # merging is work before others go on
             return NOT_SMALL
         exchange = new_exchange(bsp, "sort", {**_agreed(f"one {kind.__name__}"), **SHORT_WAY}, plan_allgather(p))
         found = remember(bsp, remembered, (exchange, _merging(way, p, p)))

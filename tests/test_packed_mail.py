@@ -113,7 +113,18 @@ def test_much_to_one_processor_becomes_records() -> None:
     assert Inbox([(0, much)]).nbytes == 8 * much.words
     assert type(sent(mail, [1.5] * 16, True).descriptors) is bytes
     assert type(sent(mail, [1.5] * 17, True).descriptors) is list  # a list takes numbers more quickly
-    assert type(sent(mail, [np.arange(8)[::2]], True).descriptors) is list
+
+
+@built
+@pytest.mark.parametrize("payload", [np.arange(24.0).reshape(4, 6)[1:-1, 1], np.arange(6).reshape(2, 3).T], ids=str)
+def test_what_is_not_contiguous_is_packed_after_a_copy(payload: Any) -> None:
+    mail = Mail(BufferPool())
+    section = sent(mail, [payload, 2.5], True)
+    assert type(section.descriptors) is bytes
+    got: list[Message] = []
+    unpack(0, section, got)
+    assert [content(message.payload) for message in got] == [content(payload), content(2.5)]
+    assert type(sent(mail, ["text", payload], True).descriptors) is list  # behind a record it is one
 
 
 TAGS = st.none() | st.integers() | st.text(max_size=3) | st.tuples(st.integers(), st.binary(max_size=2))

@@ -592,6 +592,7 @@ def main(bsp):
         collectives.allreduce(bsp, big, np.add, degree=2)
         collectives.broadcast(bsp, big, degree=2)
         collectives.allgather(bsp, big)
+        collectives.gather(bsp, big)
     with bsp.label("through a pipe"):
         collectives.broadcast(bsp, value=big)
         collectives.broadcast(bsp, value=big.astype("M8[s]"))
@@ -606,8 +607,14 @@ def main(bsp):
     grid = bsp.grid(1, bsp.p)
     with bsp.label("group"):
         collectives.allreduce(grid.row, 1.0, np.add)
+        collectives.allgather(grid.row, small)
+        collectives.total_exchange(grid.row, [small] * bsp.p)
+        collectives.gather_blocks(grid.row, small)
+        collectives.exclusive_prefix(grid.row, 1.0, np.add)
     with bsp.label("large, on a group"):
         collectives.broadcast(grid.row, big)
+        collectives.allgather(grid.row, big)
+        collectives.gather(grid.row, big if bsp.pid else small, root=0)
     with bsp.split(0) as part, part.label("part"):
         collectives.allreduce(part, 1.0, np.add)
     bsp.sync()

@@ -1,8 +1,10 @@
 """Puts and gets between the call and the array: what goes out with a sync, and what is done with what arrives.
 
-A put's values, and the index arrays of puts and gets, lie in a buffer for their destination; a record says where. A few
-values lie in the record. At the sync the gets' requests arrive with the puts. Every processor reads what it was asked
-for first, then writes what was put, by source and call.
+A few values that go to items at equal distances are a run, which is written out at the call as it travels; nothing else
+goes to most destinations. A put of other values, and the index arrays of puts and gets, lie in a buffer for their
+destination: a record has the array's number, the index, where its values lie, and their shape. A run beside it is a
+record too: number, first item, distance and the values themselves. At the sync the gets' requests arrive with the puts.
+Every processor reads what it was asked for first, then writes what was put, by source and call.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +20,25 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..ground.chunk import Counted
 from ..ground.copying import copy
+from ..messages.mail import MUCH, SHORTEST
 from ..messages.outgoing import Outgoing, words_of
 from ..supersteps.participant import Participant, Texts
 from ..transport import GETS, PUTS, READS, REPLIES, Bytes, Parcel, Section, new_tuple
 from ..transport.memory import NOTHING, BufferPool, Growing, aligned
 from ..transport.wire import (
     AREA,
-    PUT_HEADER,
+    PIECES,
     WORD,
     plain_puts,
     plain_reads,
+    plain_runs,
     puts_alone,
     puts_of,
     read_puts,
     read_reads,
+    run,
+    runs_of,
+    words_of_runs,
 )
 from ..ways import BY_GET, BY_PUT
 from .indices import restore, store
@@ -48,9 +55,7 @@ READ_THERE = 1 << 18
 _LAID_PUTS = AREA >> 2  # bytes
 _FEW = 32  # of records, and of destinations
 
-# A record of a put is the array's number, the index, where its values lie in the buffer, and their shape; or, of a few
-# that go where items lie together: number, the first of these, and the values themselves.
-SHORT_PUT = 3
+Puts = dict[int, list[bytes] | Outgoing]
 
 
 class Accesses(Participant):
@@ -61,7 +66,8 @@ class Accesses(Participant):
         own: this processor's pid.
 
     Attributes:
-        puts: that go out with the next sync, by destination: one object, so that others may look whether there are any.
+        puts: that go out with the next sync, by destination: pieces of runs, or records; one object, so that others may
+            look whether there are any.
         requested: tickets of gets that are out, by source, in the order of calls: from `pack` until their replies come.
         asking: whether anything is requested by this exchange.
         there: gets from memory that this processor sees: source, ticket, the array, what of it.
@@ -84,7 +90,7 @@ class Accesses(Participant):
 
     def __init__(self, pool: BufferPool, arrays: Mapping[int, Array], own: int) -> None:
         self._pool, self._arrays, self._own = pool, arrays, own
-        self.puts: dict[int, Outgoing] = {}
+        self.puts: Puts = {}
         self._gets: dict[int, Outgoing] = {}
         self._tickets: dict[int, list[Ticket]] = {}
         self.requested: dict[int, list[Ticket]] = {}
@@ -94,12 +100,33 @@ class Accesses(Participant):
         self._read: list[tuple[int, Ticket, NDArray[Any]]] = []
         self._called = 0  # gets in this superstep
 
-    def put(self, dest: int) -> Outgoing:
-        """Where a put to dest is to be recorded."""
+    def put_run(self, dest: int, number: int, first: int, step: int, items: NDArray[Any], size: int) -> bool:
+        """Put a run to dest's array of that number: `size` bytes of items, copied now.
+
+        Returns:
+            False where much goes there already: copying that thrice takes more time than saying where it lies.
+        """
         out = self.puts.get(dest)
         if out is None:
-            out = self.puts[dest] = Outgoing(self._pool)
-        return out
+            out = self.puts[dest] = []
+        elif size > SHORTEST and _words(out) >= MUCH:
+            return False
+        if isinstance(out, list):
+            out += run(number, first, step, items.tobytes())
+        else:
+            out.records.append((number, first, step, items.tobytes()))
+            out.words += words_of(size)
+        return True
+
+    def put(self, dest: int) -> Outgoing:
+        """Where another put to dest is to be recorded."""
+        out = self.puts.get(dest)
+        if isinstance(out, Outgoing):
+            return out
+        found = self.puts[dest] = Outgoing(self._pool)
+        if out is not None:
+            found.records, found.words = [*runs_of(out)], _words(out)
+        return found
 
     def get(self, source: int, ticket: Ticket, number: int, at: Any) -> None:
         """Ask source for what `at` selects of its array of that number."""
@@ -136,7 +163,11 @@ class Accesses(Participant):
         """
         words, messages, items, ways = sent
         for dest, out in self.puts.items():
-            section = _section(out, len(out.records))
+            if isinstance(out, list):
+                data = np.frombuffer(bytearray().join(out), np.uint8)
+                section = new_tuple(Section, (None, _words(out), len(out) // PIECES, data))
+            else:
+                section = _section(out, len(out.records))
             if dest in parcels:
                 parcels[dest][PUTS] = section
             else:
@@ -155,12 +186,15 @@ class Accesses(Participant):
         texts: Texts = {}
         room = _LAID_PUTS
         for dest, out in self.puts.items():
-            count = len(out.records)
-            least = WORD * out.words + PUT_HEADER * count
-            if max(least, out.used) > room or max(count, len(texts)) > _FEW or dest == self._own:
+            if isinstance(out, list):
+                count, size = len(out) // PIECES, sum(map(len, out))
+            else:
+                count, size = len(out.records), max(WORD * out.words, out.used)
+            if size > room or max(count, len(texts)) > _FEW or dest == self._own:
                 return {}
-            texts[dest] = plain_puts(out.records, out.words, out.filled() if out.used else None)
-            room -= max(least, len(texts[dest]))
+            plain = plain_runs(out) if isinstance(out, list) else plain_puts(out.records, out.words, out.filled())
+            texts[dest] = plain
+            room -= len(texts[dest])
         return texts if room >= 0 else {}
 
     def lay(self, texts: Texts, own: Parcel) -> tuple[int, int] | None:
@@ -288,27 +322,25 @@ class Accesses(Participant):
         counts = puts_alone(sections)
         if counts is None:
             return None
-        for _, (text, *_) in sections:
-            self._write(*puts_of(text))
+        for _, section in sections:
+            self._write(*puts_of(section[0]))
         return *counts, 0, 0
 
     def _write(self, records: Iterable[tuple[Any, ...]], data: Bytes) -> None:
         values: NDArray[Any]
-        for record in records:
-            array = self._arrays[record[0]]
+        for number, place, far, last in records:
+            array = self._arrays[number]
             if not array.whole():
                 raise UsageError(f"array.put: {array.resized()} (on processor {self._own})")
             local = array.local
             try:
-                if len(record) == SHORT_PUT:
-                    start = record[1]
-                    values = np.frombuffer(record[2], local.dtype)
+                if type(last) is tuple:  # the shape of values that lie so far in the data
+                    values = np.ndarray(last, local.dtype, data, far)
+                    local[() if place is None else restore(place, data)] = values
+                else:  # a run
+                    values = np.frombuffer(last, local.dtype)
                     items = local if local.ndim == 1 else local.reshape(-1)  # a view: all arrays are C-contiguous
-                    items[start : start + values.size] = values
-                    continue
-                _, stored, offset, shape = cast("tuple[int, Any, int, tuple[int, ...]]", record)
-                values = np.ndarray(shape, local.dtype, data, offset)
-                local[() if stored is None else restore(stored, data)] = values
+                    items[place : place + far * values.size : far] = values
             except ValueError:
                 if not (locked := array.locked()):
                     raise
@@ -316,6 +348,11 @@ class Accesses(Participant):
 
 
 _by_source_and_call = itemgetter(0, 1)
+
+
+def _words(out: list[bytes] | Outgoing) -> int:
+    """The words of what is put to one destination."""
+    return words_of_runs(sum(map(len, out)), len(out) // PIECES) if isinstance(out, list) else out.words
 
 
 def _section(out: Outgoing, messages: int) -> Section:

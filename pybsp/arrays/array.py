@@ -18,11 +18,11 @@ from ..ground.convert import as_array, span, what
 from ..ground.copying import copy
 from ..ground.instead import hinting
 from ..ground.public import Public, special
-from ..messages.mail import MUCH, SHORT, SHORTEST
+from ..messages.mail import SHORT
 from ..messages.outgoing import words_of
 from ..rides.shown import ELSEWHERE
 from ..transport import Bytes
-from .indices import store
+from .indices import regular, store
 
 if TYPE_CHECKING:
     from ..supersteps.superstep import SuperstepEngine
@@ -150,6 +150,7 @@ class Array(Public):
         self._superstep, self._gate, self.number = superstep, superstep.gate, number
         self._local, self._created = local, created
         self._shapes: list[tuple[int, ...]] | None = None  # of all processors, known from the next sync
+        self._shape: tuple[int, ...] | None = None  # of these, that of this one
         self._there: list[NDArray[Any] | None] = []  # the parts of others that lie where this processor sees them
         self._freed = self._gone = False  # whether `free` was called, and whether that has taken effect
 
@@ -226,7 +227,9 @@ class Array(Public):
         dest = self._processor(dest, "array.put", "dest")
         if type(at) is list:
             at = _numbers(at)
-        shape = self._check_index(dest, at, "array.put")
+        assert self._shapes is not None
+        found = regular(at, self._shapes[dest])
+        shape, first, step = found if found is not None else (self._check_index(dest, at, "array.put"), 0, 0)
         items = as_array(values, self._local.dtype, "array.put")
         try:
             items = np.broadcast_to(items, shape) if items.shape != shape else items
@@ -238,15 +241,10 @@ class Array(Public):
         size = items.dtype.itemsize * items.size
         if not size:
             return  # legal, and nothing to do
-        assert self._shapes is not None
-        out = self._superstep.accesses.put(dest)
-        if size <= SHORT and (size <= SHORTEST or out.words < MUCH):
-            start = _start(at, self._shapes[dest])
-            if start >= 0:
-                # The one copy of the call: copying a little thrice takes less time than saying where it lies.
-                out.records.append((self.number, start, items.tobytes()))
-                out.words += (size + 7) >> 3
-                return
+        accesses = self._superstep.accesses
+        if step and size <= SHORT and accesses.put_run(dest, self.number, first, step, items, size):
+            return
+        out = accesses.put(dest)
         if isinstance(at, np.ndarray):
             out.expect(8 * at.size + size)
         stored = store(at, out)
@@ -441,6 +439,7 @@ class Array(Public):
     def accept(self, declared: list[tuple[tuple[int, ...], int]], arrays: dict[int, Array]) -> None:
         """All processors have made it, with these shapes, at these places: it is one of the arrays now."""
         self._shapes = [shape for shape, _ in declared]
+        self._shape = self._shapes[self._superstep.pid]
         shown = self._superstep.shown
         if shown is not None:
             self._there = [
@@ -465,15 +464,13 @@ class Array(Public):
 
     def whole(self) -> bool:
         """Whether this processor's part has the shape that all know."""
-        return self._shapes is not None and self._local.shape == self._shapes[self._superstep.pid]
+        return self._local.shape == self._shape
 
     def resized(self) -> str:
         """That it is not, in words."""
-        assert self._shapes is not None
         return (
-            f"the array made at {self._created}: expected array.local to have shape "
-            f"{self._shapes[self._superstep.pid]}, with which it was registered, got {self._local.shape}; make another "
-            "array instead of resizing it"
+            f"the array made at {self._created}: expected array.local to have shape {self._shape}, with which it was "
+            f"registered, got {self._local.shape}; make another array instead of resizing it"
         )
 
     def locked(self) -> str:
@@ -529,16 +526,6 @@ class Array(Public):
         """The shape that `at` selects on processor pid; raises where it reaches outside."""
         assert self._shapes is not None
         shape = self._shapes[pid]
-        if at is None:
-            return shape
-        if type(at) is slice and len(shape) == 1 and at.step is None:
-            start, stop = at.start, at.stop
-            if type(start) is int and type(stop) is int and 0 <= start <= stop <= shape[0]:
-                return (stop - start,)
-        if type(at) is int and len(shape) == 1:
-            if -shape[0] <= at < shape[0]:
-                return ()
-            raise self._outside(operation, at, pid, f"index {at}")
         if isinstance(at, np.ndarray) and at.ndim == 1 and len(shape) == 1 and at.dtype.kind in "iu":
             # As unsigned numbers negative ones are huge: one pass tells where there are none.
             if at.size == 0 or (at.dtype == np.int64 and at.view(np.uint64).max() < shape[0]):
@@ -546,9 +533,11 @@ class Array(Public):
             if at.min() >= -shape[0] and at.max() < shape[0]:
                 return (at.size,)
             raise self._outside(operation, at, pid, span(at.min(), at.max()))
-        found = _plain_shape(at, shape)
+        found = regular(at, shape)
         if found is not None:
-            return found
+            return found[0]
+        if type(at) is int and len(shape) == 1:
+            raise self._outside(operation, at, pid, f"index {at}")
         check_index(f"{operation}: argument at", at, shape, lambda why: self._outside(operation, at, pid, why))
         try:
             # An array of the remote shape that takes no memory: numpy itself says what the index selects.
@@ -577,23 +566,6 @@ def _numbers(at: list[Any]) -> Any:
     except (ValueError, OverflowError):
         return at
     return found if found.dtype.kind in "iu" else at
-
-
-def _plain_shape(at: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """What ints and ascending slices within that shape select, in a tenth of numpy's time; None of other indices."""
-    parts = at if type(at) is tuple else (at,)
-    if len(parts) > len(shape):
-        return None
-    found = []
-    for part, size in zip(parts, shape, strict=False):
-        if type(part) is slice and part.step is None:
-            start, stop = 0 if part.start is None else part.start, size if part.stop is None else part.stop
-            if not (type(start) is type(stop) is int and 0 <= start <= stop <= size):
-                return None
-            found.append(stop - start)
-        elif type(part) is not int or not -size <= part < size:
-            return None
-    return (*found, *shape[len(parts) :])
 
 
 LARGEST_INDEX = (1 << 63) - 1  # of numpy
@@ -701,29 +673,6 @@ class Remote(NDArrayOperatorsMixin):
 
     def __repr__(self) -> str:
         return f"<{'all' if self._at is None else show(self._at)} of processor {self._pid}'s part of {self._array!r}>"
-
-
-def _start(at: Any, shape: tuple[int, ...]) -> int:
-    """At which item, in C order, a checked index of that shape begins, if what it selects lies together; else -1."""
-    if at is None:
-        return 0
-    if type(at) is slice and len(shape) == 1:  # as below, in fewer steps
-        start, _, step = at.indices(shape[0])
-        return start if step == 1 else -1
-    parts = at if type(at) is tuple else (at,)
-    start, several = 0, False  # whether an axis has several places: those behind it are taken whole then
-    for part, size in zip(parts, shape, strict=False):
-        if type(part) is slice:
-            first, end, step = part.indices(size)
-            if step != 1 or (several and end - first < size):
-                return -1
-            several = several or end - first > 1
-        elif type(part) is int and not (several and size > 1):
-            first = part if part >= 0 else part + size
-        else:
-            return -1
-        start = start * size + first
-    return start * math.prod(shape[len(parts) :])
 
 
 def plain(at: Any) -> Any:

@@ -61,7 +61,7 @@ def boxes(layout: Layout, indices: Sequence[int | slice]) -> tuple[tuple[int, ..
             along.append(found)
             shape.append(len(numbers))
         else:
-            part_of, local = axis.places(np.asarray(operator.index(index) % axis.n))
+            part_of, local = axis.places(np.intp(operator.index(index) % axis.n))  # type: ignore[arg-type]
             along.append([(int(part_of), None, int(local))])
     whole = []
     for places in itertools.product(*along):
@@ -91,8 +91,8 @@ def _of_slice(axis: Axis, numbers: range) -> list[Along] | None:
             found.append((part, _slice(k, period, len(where)), _slice(local, step * period // axis.parts, len(where))))
         return found
     found = []
-    owners = axis.owner(np.array([numbers[0], numbers[-1]])).tolist()
-    for part in range(owners[0], owners[1] + 1):
+    first, last = (int(axis.owner(np.intp(number))) for number in (numbers[0], numbers[-1]))  # type: ignore[arg-type]
+    for part in range(first, last + 1):
         begin = axis.begin(part)
         before, end = (min(max(-((numbers[0] - edge) // step), 0), count) for edge in (begin, begin + axis.size(part)))
         if before < end:

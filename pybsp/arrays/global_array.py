@@ -190,7 +190,7 @@ class GlobalArray(Array):
             if found is not None:
                 return found[0], *found
         owners, local = self._places(operation, indices)
-        owner_of, *places = np.broadcast_arrays(owners, *(local if isinstance(local, tuple) else (local,)))
+        owner_of, *places = np.broadcast_arrays(owners, *local) if isinstance(local, tuple) else (owners, local)
         places = [axis.ravel() for axis in places]
         pieces = []
         for owner, chosen in by_group(owner_of.ravel()):

@@ -24,7 +24,8 @@ def as_places(indices: NDArray[Any]) -> Places:
         return slice(0, 0)
     first = int(indices[0])
     step = int(indices[1]) - first if indices.size > 1 else 1
-    if step > 0 and int(indices[-1]) == first + step * (indices.size - 1) and bool((np.diff(indices) == step).all()):
+    ends = step > 0 and int(indices[-1]) == first + step * (indices.size - 1)
+    if ends and (indices.size < 3 or bool((indices[1:] - indices[:-1] == step).all())):
         return slice(first, first + step * (indices.size - 1) + 1, step)
     return indices.astype(np.intp)  # a copy: what they came from goes
 

@@ -20,7 +20,10 @@ def as_array(values: Any, dtype: np.dtype[Any], operation: str) -> NDArray[Any]:
     Raises:
         UsageError: the values do not cast, or are masked.
     """
-    if isinstance(values, np.ndarray) and type(values) is not np.ndarray:
+    if type(values) is np.ndarray:
+        if values.dtype == dtype:
+            return values
+    elif isinstance(values, np.ndarray):
         no_mask(operation, "values", values)
     try:
         if isinstance(values, (np.ndarray, np.generic)):

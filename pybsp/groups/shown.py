@@ -1,13 +1,16 @@
 """Supersteps of short records for a group (rides/shown.py): where all show each other records, so do groups.
 
-All show their records in one superstep, those of all groups; each reads its own group's. A group that has more to say
-rides in the same exchange: then the others go on with it until all groups are done, once they have read (`end`).
+All show their records in one superstep, those of all groups; each reads its own group's. What has no room in a record
+is sent in the same exchange, and a group that takes more supersteps rides in it: then the others go on with it until
+all groups are done, once they have read (`end`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from ..ground.chunk import Counted, pack_counts
 from ..ground.short_records import Showable
@@ -35,6 +38,7 @@ class GroupShown(Shown):
         self.pid = group.own
         self.parts = [self.parts[pid] for pid in members]
         self.words = [self.words[pid] for pid in members]
+        self.pids = members
         self.others = [number for number in range(len(members)) if number != self.pid]
         self._theirs = [self.words[number] for number in self.others]
         self._members = tuple(members[number] for number in self.others)
@@ -105,8 +109,14 @@ class GroupShown(Shown):
         if more and calls is not None:
             calls.wait(name)
 
-    def _go_on(
-        self, name: str, arrival: Arrival, enter: float, sent: Counted, counts: Counts, differs: str = ""
+    def _ride_on(self, name: str, *others: Any) -> list[Any]:
+        # What has come, and what records have, goes where others go on.
+        found = [one.copy() if isinstance(one, np.ndarray) else one for one in super()._ride_on(name, *others)]
+        self.end(name)
+        return found
+
+    def _take(
+        self, name: str, arrival: Arrival, seconds: float, sent: Counted, got: Counted, differs: str = ""
     ) -> bool:
-        self._more = super()._go_on(name, arrival, enter, sent, counts, differs)
+        self._more = super()._take(name, arrival, seconds, sent, got, differs)
         return self._more

@@ -98,6 +98,16 @@ class Mail:
 
     def send(self, dest: int, payload: Any, tag: Any) -> None:
         """Copy a message for a destination that has been checked."""
+        if (
+            tag is None
+            and self.pack_payload is not None
+            and type(payload) is np.ndarray
+            and not payload.flags.c_contiguous
+            and payload.nbytes <= self._short
+            # To lay it out once more takes less time than a record of it.
+            and self.pack_payload(self.outgoing, dest, np.ascontiguousarray(payload))
+        ):
+            return
         sign = 1
         if tag is not None and type(tag) not in _PLAIN_TAGS:
             tag, sign = self._pickled(tag, self._beside), -1

@@ -59,6 +59,7 @@ class Shown:
         places: where a record begins there, in bytes, by the parity of an exchange's number.
         most: bytes of a record.
         parity: of the next superstep, whose record is written then: see `Pad.parity`.
+        pids: of the processors.
         others: all but this processor.
         idle: the scheme of a call (collectives/small_climbs.py) for which this processor needs nobody, and keeps in
             step.
@@ -85,7 +86,8 @@ class Shown:
         self.parts, self.places, self.most = self._pad.shown()
         self.words = [part.cast("q") for part in self.parts]
         self.mine, self.pid = self.parts[engine.pid], engine.pid
-        self.others = [pid for pid in range(engine.p) if pid != engine.pid]
+        self.pids: Sequence[int] = range(engine.p)
+        self.others = [pid for pid in self.pids if pid != engine.pid]
         self._theirs = [self.words[pid] for pid in self.others]
         self._members = tuple(self.others)  # of the board
         self._came: Came | None = None
@@ -368,7 +370,7 @@ class Shown:
         arrival, seconds, riding = self.taken()
         words, messages = sent
         self._engine.rides.count(name, words)
-        sent_in_all = riding[0] + words, riding[1] + messages, 0, riding[3] | BY_RECORD
+        sent_in_all = riding[0] + words, riding[1] + messages, 0, riding[3] | (BY_RECORD if messages else 0)
         return self._ride_on(name, signature, at, arrival, seconds, sent_in_all, expected, read)
 
     def trade(
@@ -396,7 +398,7 @@ class Shown:
         try:
             words = -sum(rides.mail.words(dest) for dest in rides.mail.outgoing)  # of what rides beside it
             for dest, payload in sends:
-                rides.mail.send(dest, payload, signature)
+                rides.mail.send(self.pids[dest], payload, signature)
             words += sum(rides.mail.words(dest) for dest in rides.mail.outgoing)
             parcels, sent = engine.pack_rides()
             enter = clock()
@@ -437,11 +439,13 @@ class Shown:
                 payload, size = read(source, at)
                 words += size
                 letters.append(Letter(source, None, payload))
-        engine.take_rides(name, arrival, seconds, sent, (int(words), len(letters), 0, 0))
-        letters = sorted(letters + ride.value, key=letter_source)
+        self._take(name, arrival, seconds, sent, (int(words), len(letters), 0, 0))
+        letters += [letter._replace(source=self.pids.index(letter.source)) for letter in ride.value]
+        letters.sort(key=letter_source)
         if (sources := [letter.source for letter in letters]) != expected:
             odd = sorted(set(expected).symmetric_difference(sources)) or sources
-            engine.agreement.differ(f"{name}: processor {odd[0]} is in another call than processor {engine.pid}")
+            pid = self.pids[odd[0]]
+            engine.agreement.differ(f"{name}: processor {pid} is in another call than processor {engine.pid}")
         return [letter.payload for letter in letters]
 
     def label(self, name: str) -> float:
@@ -471,7 +475,13 @@ class Shown:
         engine.rides.count(name, words_out)
         seconds = enter - engine.account.log.left
         sent = sent[0] + words_out, sent[1] + messages_out, 0, sent[3] | BY_RECORD
-        return engine.take_rides(name, arrival, seconds, sent, (words_in, messages_in, 0, 0), differs)
+        return self._take(name, arrival, seconds, sent, (words_in, messages_in, 0, 0), differs)
+
+    def _take(
+        self, name: str, arrival: Arrival, seconds: float, sent: Counted, got: Counted, differs: str = ""
+    ) -> bool:
+        """`SuperstepEngine.take_rides`."""
+        return self._engine.take_rides(name, arrival, seconds, sent, got, differs)
 
     def _left(self, error: BaseException, name: str) -> NoReturn:
         """An exception has left a pipe, in which others may wait: as `MPITransport.left` of an exchange."""

@@ -292,11 +292,16 @@ class Queue(Public, Participant):
             raise gate.refusal("queue.send", "dests", dests)
         if not target.size or not items.size:
             return  # legal, and nothing to do
+        if target.ndim:
+            if items.ndim == 0:
+                items = np.broadcast_to(items, target.shape)
+            if items.nbytes <= DEALT and self._dealt(target.astype(np.int64), np.ascontiguousarray(items)):
+                return
         self._flush_single()
         if target.ndim == 0:
             self._place(int(target), items.reshape(-1))
         else:
-            self._deal(target, np.broadcast_to(items, target.shape) if items.ndim == 0 else items)
+            self._deal(target, items)
         self._participants[self] = None
 
     def _deal(self, target: NDArray[Any], items: NDArray[Any]) -> None:
@@ -352,7 +357,7 @@ class Queue(Public, Participant):
         dests, values = self._single
         if dests:
             self._single = ([], [])
-            self._send_arrays(np.array(dests), np.array(values, self.dtype))
+            self._deal(np.array(dests), np.array(values, self.dtype))
 
     def sent(self) -> Sequence[str]:
         return ("queue.send",) if self._out or self._single[0] or self._texts else ()

@@ -407,7 +407,7 @@ PLAIN_HEADER = 6 * WORD
 PLAIN_MOST = 1 << 16  # bytes of content
 LAID_MOST = 1 << 16  # bytes of all that a processor sends so, where that is for several, or has notes
 ITEMS = 256  # processors, at most, that one sends so to
-_plain_header = Struct("6q").pack
+_plain_header, _plain_header_into = Struct("6q").pack, Struct("6q").pack_into
 _plain_words = Struct("6q").unpack_from
 NOTED_HEADER = 3 * WORD
 MARSHAL = 2  # what is written so all Python releases read; in half a pickle's time
@@ -441,37 +441,55 @@ def _plain(text: bytes, stream: int, words: int, messages: int, items: int, cont
     return bytearray().join((_plain_header(PLAIN, words, messages, stream, items, len(text)), text, *content))
 
 
-# The content of one of puts, where all are of items that lie together: of each 3 words, which are the number of its
-# array, the first item and the bytes of its values, and these, padded to words. Where some are not it has descriptors,
-# which are the records of all. Of what is read where it lies it is 2 words: words and messages.
+# The content of one of puts, where each is a *run*, of items at equal distances: of each 4 words, which are the number
+# of its array, the first item, how far it is to the next, and the bytes of its values, and these, padded to words.
+# Where some are none it has descriptors, which are the records of all. Of what is read where it lies it is 2 words:
+# words and messages.
 
-PUT_HEADER = 3 * WORD
-_put_words, _put_at = Struct("3q").pack, Struct("3q").unpack_from
+PUT_HEADER = 4 * WORD
+PIECES = 3  # of a run
+_run_words, _run_at = Struct("4q").pack, Struct("4q").unpack_from
+_NO_HEADER = bytes(PLAIN_HEADER)
 _PADDING = [bytes(-k % WORD) for k in range(WORD)]
 _reads, _words_of_reads = Struct("8q"), Struct("2q").unpack_from
 
 
-def plain_puts(puts: Sequence[tuple[Any, ...]], words: int, data: Bytes | None = None) -> bytearray:
-    """The plain section of puts, which count so many words.
-
-    Args:
-        data: what their records refer to; None: all are of items that lie together.
-    """
-    if data is not None:
-        return _plain(_pickled(puts), PUTS, words, len(puts), len(puts), (data,))
-    content: list[bytes] = []
-    for number, start, values in puts:
-        size = len(values)
-        content += (_put_words(number, start, size), values, _PADDING[size % WORD])
-    return plain_text(PUTS, None, words, len(puts), len(puts), content)
+def run(number: int, first: int, step: int, values: bytes) -> tuple[bytes, bytes, bytes]:
+    """The pieces of such a put."""
+    size = len(values)
+    return _run_words(number, first, step, size), values, _PADDING[size % WORD]
 
 
-def read_puts(text: memoryview, at: int = 0) -> Iterator[tuple[int, int, memoryview]]:
-    """The puts of such a section, from there on."""
+def runs_of(pieces: Sequence[bytes]) -> Iterator[tuple[int, int, int, bytes]]:
+    """Array, first item, distance and values of each."""
+    for k in range(0, len(pieces), PIECES):
+        yield *_run_at(pieces[k])[:3], pieces[k + 1]
+
+
+def words_of_runs(size: int, count: int) -> int:
+    """The words that so many of them count, whose pieces have so many bytes: what is padded counts whole."""
+    return (size - PUT_HEADER * count) // WORD
+
+
+def plain_runs(pieces: Sequence[bytes]) -> bytearray:
+    """The plain section of puts of these pieces."""
+    text, count = bytearray().join((_NO_HEADER, *pieces)), len(pieces) // PIECES
+    words = words_of_runs(len(text) - PLAIN_HEADER, count)
+    _plain_header_into(text, 0, PLAIN, words, count, PUTS, count, 0)
+    return text
+
+
+def plain_puts(puts: Sequence[tuple[Any, ...]], words: int, data: Bytes) -> bytearray:
+    """The plain section of puts, which count so many words; data: what their records refer to."""
+    return _plain(_pickled(puts), PUTS, words, len(puts), len(puts), (data,))
+
+
+def read_puts(text: bytes | memoryview, at: int = 0) -> Iterator[tuple[int, int, int, bytes | memoryview]]:
+    """The runs of such a section, from there on; of bytes the values are copies, which takes less time than views."""
     while at < len(text):
-        number, start, size = _put_at(text, at)
+        number, first, step, size = _run_at(text, at)
         at += PUT_HEADER
-        yield number, start, text[at : at + size]
+        yield number, first, step, text[at : at + size]
         at += size + -size % WORD
 
 
@@ -479,7 +497,7 @@ def puts_of(text: bytes) -> tuple[Iterable[tuple[Any, ...]], Bytes]:
     """The records of a plain section of puts, and the data that they refer to."""
     size = _plain_words(text)[5]
     if not size:
-        return read_puts(memoryview(text), PLAIN_HEADER), NOTHING
+        return read_puts(text, PLAIN_HEADER), NOTHING
     at = PLAIN_HEADER + size
     return _read_again(text[PLAIN_HEADER:at]), np.frombuffer(text, np.uint8, -1, at)
 
@@ -489,7 +507,8 @@ def puts_alone(sections: Sequence[tuple[int, Section]]) -> tuple[int, int] | Non
     None.
     """
     words = messages = 0
-    for _, (text, *_) in sections:
+    for _, section in sections:
+        text: bytes = section[0]
         if text[0] != PLAIN:
             return None
         _, of_one, _, stream, count, _ = _plain_words(text)

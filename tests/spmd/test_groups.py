@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pybsp
 from pybsp import collectives
 from pybsp.collectives import ebsp
 from pybsp.layouts import Block
+from pybsp.rides.ride import Supersteps
 from tests.conftest import Spmd, on_processors
 
 from .programs import LONG, caught
@@ -269,6 +271,11 @@ OF_ONE_SUPERSTEP: dict[str, Callable[[Machine, float], Any]] = {
     "reduce": lambda g, x: collectives.reduce(g, x, np.add, root=1),
     "prefix": lambda g, x: collectives.prefix(g, x, np.add),
     "broadcast": lambda g, x: collectives.broadcast(g, x, root=1),
+    "allgather": lambda g, x: collectives.allgather(g, x),
+    "of arrays": lambda g, x: plain(collectives.allgather(g, np.full(3, x))),
+    "of objects": lambda g, x: collectives.gather(g, str(x), root=1),
+    "exchange": lambda g, x: plain(collectives.total_exchange(g, [np.full(q + 1, x) for q in range(g.p)])),
+    "of blocks": lambda g, x: plain(collectives.allgather_blocks(g, np.full(g.pid + 1, x))),
 }
 
 
@@ -306,6 +313,53 @@ def test_a_group_has_read_all_before_it_waits_for_others_that_take_longer(spmd: 
     assert [one for name, one in results[1][0] if name == "of an array"] == [[one] * 3 for one in sums]
     assert len({tuple(work) for _, work in results}) == 1
     assert results[0][1] == by_call[0][1]
+
+
+def passing(bsp: pybsp.BSP) -> Supersteps[None]:
+    """Six supersteps, in which each sends something to the next one."""
+    stream = bsp.stream("passing")
+    for _ in range(6):
+        stream.send((bsp.pid + 1) % bsp.p, np.full(500, -1.0))
+        yield
+
+
+OF_ALL: dict[str, Callable[[Machine, int], Any]] = {
+    "of a number": lambda g, k: collectives.allgather(g, g.pid + k),
+    "of arrays": lambda g, k: collectives.allgather(g, np.full(300, g.pid + k)),
+    "of unlike arrays": lambda g, k: collectives.allgather(g, np.full(300 + g.pid, k)),
+    "of objects": lambda g, k: collectives.gather(g, {k: np.arange(5)}, root=1),
+    "one for each": lambda g, k: collectives.total_exchange(g, [np.full(100 * q + 1, k + g.pid) for q in range(g.p)]),
+    "of one that has no room": lambda g, k: collectives.allgather(g, np.full(LONG if g.pid else 3, k)),
+    "for one that has no room": lambda g, k: collectives.total_exchange(g, [k, np.full(LONG + 1, k)]),
+    "of blocks": lambda g, k: collectives.allgather_blocks(g, np.full((g.pid + 1, 3), k)),
+    "at one": lambda g, k: collectives.gather_blocks(g, np.full(70, k + g.pid), root=1),
+    "from one": lambda g, k: collectives.scatter(g, [k, np.arange(k)] if g.pid == 0 else None),
+}
+
+
+@pytest.mark.parametrize("name", OF_ALL)
+def test_what_a_group_has_read_stays_while_other_groups_and_what_was_started_go_on(spmd: Spmd, name: str) -> None:
+    """Some of it is shown, and some sent; and what goes out later lies where records did."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        groups = [(1, 0), tuple(range(2, bsp.p))] if bsp.p > 3 else [(pid,) for pid in range(bsp.p)]
+        group = bsp.group(next(members for members in groups if bsp.pid in members))
+        found = []
+        for k in range(4):
+            tickets = [bsp.ride("passing", passing(bsp))] if k % 2 else []
+            if group.p == 2 and group.members == (1, 0):
+                found.append(plain(OF_ALL[name](group, k)))
+            else:
+                LONGER["argsort"](group)
+            for ticket in tickets:
+                ticket.finish()
+        rows = [(one.h_out, one.h_in, one.messages, one.work) for one in bsp.ledger]
+        return sha256(repr((found, rows)).encode()).hexdigest(), found if name == "of arrays" else None
+
+    results = spmd(main)
+    assert results == pybsp.simulate(main, p=spmd.p, checked=spmd.checked).results
+    if spmd.p > 3 and name == "of arrays":
+        assert results[0][1] == [[[k] * 300, [k + 1] * 300] for k in range(4)]
 
 
 def test_the_ledger_is_the_cost_of_all_groups_together(spmd: Spmd) -> None:

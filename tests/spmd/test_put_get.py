@@ -289,6 +289,35 @@ def test_blocks_of_an_array_of_several_axes_or_none_are_put_where_numpy_writes_t
     assert spmd(main) == [True] * spmd.p
 
 
+def test_what_goes_to_items_at_equal_distances_is_written_out_at_the_call(spmd: Spmd) -> None:
+    """An edge of a grid is, a corner of several rows and columns is none; either way all come in the order of calls."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array((6, 7))
+        bsp.sync()
+        puts = bsp._superstep.accesses.puts
+        edges: list[Any] = [(slice(1, -1), -1), (slice(1, -1), 0), (-1, slice(1, -1)), 0, (slice(None, None, 2), 3)]
+        for k, at in enumerate(edges):
+            x.put(0, k + np.arange(x.local[at].size), at=at)
+        runs = isinstance(puts[0], list)
+        x.put(0, 0.5, at=(slice(0, 2), slice(0, 2)))
+        x.put(0, bsp.pid, at=(slice(0, 2), 0))
+        others = not isinstance(puts[0], list)
+        bsp.sync()
+        return runs, others, x.local.tolist()
+
+    expected = np.zeros((6, 7))
+    expected[1:-1, -1] = 0 + np.arange(4)
+    expected[1:-1, 0] = 1 + np.arange(4)
+    expected[-1, 1:-1] = 2 + np.arange(5)
+    expected[0] = 3 + np.arange(7)
+    expected[::2, 3] = 4 + np.arange(3)
+    expected[:2, :2] = 0.5
+    expected[:2, 0] = spmd.p - 1
+    zeros = np.zeros((6, 7)).tolist()
+    assert spmd(main) == [(True, True, expected.tolist()), *[(True, True, zeros)] * (spmd.p - 1)]
+
+
 DTYPES: dict[str, Any] = {
     "bool": np.array([True, False, True]),
     "int8": np.array([-1, 2, 3], np.int8),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pybsp
+from pybsp.compiled import core
 from pybsp.ways import BY_QUEUE
 from tests.conftest import Spmd, on_processors
 
@@ -586,6 +587,29 @@ def test_what_one_sends_itself_is_there_whatever_else_comes(spmd: Spmd) -> None:
     if others:
         assert values == [-1] * 3 + list(range(1000))
         assert sources == [3] + [0] * (spmd.p - 2) + [1000]
+
+
+@pytest.mark.skipif(core is None, reason="the compiled core was not built: no compiler, or PYBSP_COMPILED=0")
+@pytest.mark.parametrize(
+    ("dests", "values"),
+    [
+        ([1, 0, 1], [1.0, 2.0, 3.0]),
+        (np.array([1, 0, 1], np.int32), np.array([1, 2, 3])),
+        (np.array([1, 5, 0, 5, 1])[::2], np.array([1.0, 2.0, 3.0, 4.0, 5.0])[::2]),
+        (range(2), 1.5),
+    ],
+)
+def test_few_items_are_dealt_out_at_the_call_whatever_they_come_in(dests: Any, values: Any) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        queue = bsp.queue()
+        queue.send(dests, values)
+        dealt = bool(queue._texts) and not queue._out
+        bsp.sync()
+        return dealt, queue.values.tolist()
+
+    items = np.broadcast_to(values, len(dests))
+    expected = [(True, 2 * [float(one) for to, one in zip(dests, items, strict=True) if to == pid]) for pid in range(2)]
+    assert pybsp.simulate(main, p=2).results == expected
 
 
 @pytest.mark.parametrize("items", [1, 3, 100, 20_000])
