@@ -445,7 +445,7 @@ def test_who_ends_the_job_alone_has_printed_the_error_and_where_it_was(capsys: p
     before, last = printed
     assert before.count("ValueError: boom") == 1
     assert before.count("(on processor 1 of 3)") == 1
-    assert last.startswith("pybsp: processor 1 failed, and not all others reached a sync within 5 s (PYBSP_GRACE)")
+    assert last.startswith("pybsp: processor 1 failed, and not all others reached a sync within 10 s (PYBSP_GRACE)")
 
 
 def test_exit_on_one_rank_inside_of_a_run(program: Program) -> None:
