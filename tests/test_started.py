@@ -7,12 +7,14 @@ import enum
 import gc
 import io
 import os
+import shutil
 import signal
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 from threading import Lock, Thread, Timer
@@ -965,12 +967,45 @@ def test_ranks_say_how_many_they_are_and_whether_they_are_closed() -> None:
     assert repr(ranks) == "<ranks: 1, closed>"
 
 
+def test_ranks_that_are_there_are_ready(ranks: pybsp.Ranks) -> None:
+    for _ in range(2):
+        ranks.ready()
+    assert ranks.run(lambda bsp: bsp.p).results == [P] * P
+
+
+@pytest.mark.parametrize(("hosts", "told"), [("", "2"), ("here,there", None)])
+def test_ranks_of_this_host_are_told_their_share_of_the_cores_before_they_start(
+    hosts: str, told: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str | None] = []
+
+    def refuse(_: list[str], env: dict[str, str], **__: Any) -> Any:
+        seen.append(env.get("SHARE"))
+        raise OSError("not today")
+
+    monkeypatch.setattr(job.threads, "of_ranks", lambda p: {"SHARE": str(p)})
+    monkeypatch.setattr(job, "launcher", lambda *_: ["mpiexec"])
+    monkeypatch.setattr(job.subprocess, "Popen", refuse)
+    with pytest.raises(pybsp.LauncherError, match=r"^pybsp\.ranks: mpiexec cannot be started: not today"):
+        job.Job(2, hosts, "pybsp.ranks", seen)
+    assert seen == [told]
+
+
+def test_where_there_is_no_launcher_nothing_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(pybsp.LauncherError, match="^no mpiexec beside /nowhere/python nor on PATH"):
+        pybsp.ranks(2)
+    gc.collect()  # a socket that is open warns, which is an error
+
+
 def test_closed_ranks_run_nothing() -> None:
     ranks = pybsp.ranks(1)
     ranks.close()
     ranks.close()
-    with pytest.raises(pybsp.UsageError, match="these ranks have been closed"):
-        ranks.run(ring, 1)
+    for operation, call in ("run", partial(ranks.run, ring, 1)), ("ready", ranks.ready):
+        with pytest.raises(pybsp.UsageError, match=f"^ranks.{operation}: these ranks have been closed"):
+            call()
 
 
 @pytest.mark.parametrize(
