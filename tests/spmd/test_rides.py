@@ -14,17 +14,7 @@ import pytest
 
 import pybsp
 from pybsp import collectives
-from pybsp.collectives import (
-    allgather,
-    allreduce,
-    broadcast,
-    gather,
-    prefix,
-    reduce,
-    scatter,
-    segmented_prefix,
-    total_exchange,
-)
+from pybsp.collectives import allgather, allreduce, broadcast, gather, prefix, reduce, scatter, total_exchange
 from tests.conftest import Spmd
 
 from .programs import LONG, Caught, caught
@@ -135,21 +125,6 @@ def test_a_stream_refuses_a_wrong_destination_by_name_and_takes_numpys_integers(
         assert errors == [Caught(pybsp.UsageError, text) for text in texts]
         each = [(source, payload) for source in range(spmd.p) for payload in ("one", "all")]
         assert came == (each if pid == spmd.p - 1 else each[1::2])
-
-
-@pytest.mark.parametrize("on", ["the machine", "a group"])
-def test_a_function_that_one_processor_caught_before_it_sent_was_no_call(spmd: Spmd, on: str) -> None:
-    def main(bsp: pybsp.BSP) -> Any:
-        whom: Any = bsp if on == "the machine" else bsp.group(range(bsp.p))
-        calls = segmented_prefix.start, segmented_prefix
-        if bsp.pid == bsp.p - 1:
-            for call in calls:
-                error = caught(call, whom, np.ones(2), np.ones(2, bool), np.add, out="text")
-                assert error.kind is pybsp.UsageError, error
-                assert "segmented_prefix: argument out: expected" in error.text
-        return [allgather(whom, bsp.pid), allgather.start(whom, bsp.pid).finish()]
-
-    assert spmd(main) == [[list(range(spmd.p))] * 2] * spmd.p
 
 
 def test_what_a_stream_cannot_pickle_is_an_error_of_its_function(spmd: Spmd) -> None:
