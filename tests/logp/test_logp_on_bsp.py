@@ -201,6 +201,16 @@ def test_programs_that_stall_cost_a_sort_and_a_prefix_a_cycle(p: int, L: int, o:
             assert record.work <= step.w
 
 
+@pytest.mark.parametrize(("stalls", "label", "cycle"), [(None, "logp cycle", 5), (True, "logp stalling cycle", 3)])
+def test_a_cycle_of_one_processor_alone_is_a_superstep(stalls: bool | None, label: str, cycle: int) -> None:
+    machine = LogPMachine(1, L=9, o=1, G=3)
+    ran = pybsp.simulate(logp_on_bsp(lambda proc: proc.compute(30), machine, stalls=stalls), machine=bsp_machine(1))
+    ended = 30 // cycle
+    assert {record.label for record in ran.ledger} == {label}
+    assert [record.work for record in ran.ledger][:ended] == [cycle] * ended
+    assert ended < len(ran.ledger) <= ended + 3  # the end is agreed on
+
+
 # -- programs that stall ------------------------------------------------------------------------------------------
 
 
