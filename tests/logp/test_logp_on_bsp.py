@@ -494,10 +494,12 @@ def test_payloads_are_copied_and_kept(stalls: bool | None) -> None:
     assert got[4:] == [2.5, None, np.float32(1.5)]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("call", "match"),
     [
         (lambda proc: proc.send(proc.pid, 1), r"proc.send: argument dest: expected another processor"),
+        (lambda proc: proc.send(-1, 1), r"proc.send: argument dest"),
         (lambda proc: proc.send(9, 1), r"proc.send: argument dest"),
         (lambda proc: proc.send(1 - proc.pid, lambda: 0), r"proc.send: argument payload"),
         (lambda proc: proc.compute(-1), r"proc.compute: argument steps"),
