@@ -895,8 +895,7 @@ def test_a_rank_fails_with_its_own_error_where_that_is_of_the_kind_that_counts(r
         (None, (None, fails), "processor 1 failed: ValueError: mine"),
         (None, (skips, None), "not here"),
     ):
-        with pytest.raises(BaseException) as caught:
+        with pytest.raises(BaseException, match=f"^{raised}$") as caught:
             pytest_plugin._settle(request.node, error, endings, " failed")
-        assert str(caught.value) == raised
         assert (caught.value is error) == (raised == "mine")
     pytest_plugin._settle(request.node, None, (None, None), " failed")

@@ -994,7 +994,7 @@ def test_ranks_of_this_host_are_told_their_share_of_the_cores_before_they_start(
 def test_where_there_is_no_launcher_nothing_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(pybsp.LauncherError, match="^no mpiexec beside /nowhere/python nor on PATH"):
+    with pytest.raises(pybsp.LauncherError, match=r"^no mpiexec beside /nowhere/python nor on PATH"):
         pybsp.ranks(2)
     gc.collect()  # a socket that is open warns, which is an error
 
