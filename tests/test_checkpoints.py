@@ -833,7 +833,7 @@ def test_a_superstep_has_what_was_computed_before_its_checkpoint_and_not_what_th
         own.set_computed(5.0)
         bsp.checkpoint(None)
         assert own.computed() == pytest.approx(5)
-        resumed = type(own)(bsp._superstep.transport, bsp.machine, True)
+        resumed = account.VirtualAccount(bsp._superstep.transport, bsp.machine, True)
         resumed.resume(own.as_saved(own.computed()))
         assert resumed.computed() == pytest.approx(5)
 

@@ -9,6 +9,7 @@ import io
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 import warnings
@@ -29,7 +30,7 @@ import pybsp
 from pybsp.processes import notebook, process, shipping
 from pybsp.processes.mpiexec import launcher
 from pybsp.processes.shipping import LARGE, Line, Rendezvous, Sender, connect, pickled
-from pybsp.runs import job, serving, started
+from pybsp.runs import job, serving, started, threads
 
 from .launching import Program, ended_well, finish, python, run, start
 
@@ -983,9 +984,9 @@ def test_ranks_of_this_host_are_told_their_share_of_the_cores_before_they_start(
         seen.append(env.get("SHARE"))
         raise OSError("not today")
 
-    monkeypatch.setattr(job.threads, "of_ranks", lambda p: {"SHARE": str(p)})
+    monkeypatch.setattr(threads, "of_ranks", lambda p: {"SHARE": str(p)})
     monkeypatch.setattr(job, "launcher", lambda *_: ["mpiexec"])
-    monkeypatch.setattr(job.subprocess, "Popen", refuse)
+    monkeypatch.setattr(subprocess, "Popen", refuse)
     with pytest.raises(pybsp.LauncherError, match=r"^pybsp\.ranks: mpiexec cannot be started: not today"):
         job.Job(2, hosts, "pybsp.ranks", seen)
     assert seen == [told]
