@@ -9,6 +9,7 @@ import pytest
 
 import pybsp
 from pybsp.collectives import allreduce, broadcast, small_spreads
+from pybsp.rides.shown import ELSEWHERE
 from pybsp.transport.pipe import PIECE, RING
 from pybsp.ways import BY_RECORD
 from tests.conftest import Spmd
@@ -84,7 +85,7 @@ def test_what_has_to_go_with_something_else_goes_through_none(spmd: Spmd) -> Non
 
     def main(bsp: pybsp.BSP) -> Any:
         shown = bsp._superstep.shown
-        piped = shown is not None and shown.pipe() != small_spreads.ELSEWHERE
+        piped = shown is not None and shown.pipe() != ELSEWHERE
         ways = []
         for declares in False, True, False:
             if declares:
