@@ -30,7 +30,7 @@ import pytest
 import pybsp
 from pybsp import cli, collectives
 from pybsp.benchmarks.reliability import intervals, kills, random_program
-from pybsp.checkpoints import asked, notice, record, restarts
+from pybsp.checkpoints import asked, notice, record, restarts, saver
 from pybsp.checkpoints.due import Every, daly, expected, parse
 from pybsp.checkpoints.folder import Folder, lock
 from pybsp.checkpoints.notice import ENDED
@@ -38,6 +38,7 @@ from pybsp.checkpoints.part import SavedPart, checksum, copy, read, write
 from pybsp.checkpoints.plain import StateDecoder, StateEncoder
 from pybsp.commands import run as running
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
+from pybsp.ledger import account
 from pybsp.ledger.ledger_file import append_run
 from pybsp.ledger.ledger_file import read as read_ledger
 from pybsp.runs.replaying import replay
@@ -816,6 +817,28 @@ def test_checkpoints_and_their_costs_are_in_the_ledger(tmp_path: Path) -> None:
         return [(one.superstep, one.bytes > 16000, one.seconds > 0) for one in bsp.ledger.checkpoints]
 
     assert state_of(main, tmp_path / "checkpoints")[0] == [(1, True, True), (2, True, True)]
+
+
+def test_a_superstep_has_what_was_computed_before_its_checkpoint_and_not_what_that_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(account, "clock", lambda: now[0])
+    monkeypatch.setattr(saver.Saver, "_meet", lambda *_: now.append(now.pop() + 1000))
+
+    def main(bsp: pybsp.BSP) -> None:
+        own = bsp._superstep.account
+        bsp.restore(None)
+        bsp.sync()
+        own.set_computed(5.0)
+        bsp.checkpoint(None)
+        assert own.computed() == pytest.approx(5)
+        resumed = account.VirtualAccount(bsp._superstep.transport, bsp.machine, True)
+        resumed.resume(own.as_saved(own.computed()))
+        assert resumed.computed() == pytest.approx(5)
+
+    state_of(main, tmp_path / "checkpoints", p=1)
+    assert now == [1000]
 
 
 def test_reports_and_pages_have_what_checkpoints_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,11 +12,17 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import pybsp
+from pybsp.ledger.account import Account
+from pybsp.messages.agreement import Agreement
 from pybsp.runs import world
+from pybsp.supersteps.gate import Gate
+from pybsp.transport import SYNC
 
 from .launching import LIMIT, Ended, failed_once, finish, mpiexec, python, run, start
 
@@ -435,6 +441,33 @@ def test_a_thread_prints_nothing_of_a_failure_that_another_processor_prints(
         thread.start()
         thread.join()
         assert ("ValueError: boom" in capsys.readouterr().err) != quiet
+
+
+def test_who_ends_the_job_alone_has_printed_the_error_and_where_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    printed: list[str] = []
+    transport = SimpleNamespace(p=3, pid=1, abort=lambda text: printed.extend([capsys.readouterr().err, text]))
+    world._end_late(transport, None, ValueError("boom"))  # type: ignore[arg-type]
+    before, last = printed
+    assert before.count("ValueError: boom") == 1
+    assert before.count("(on processor 1 of 3)") == 1
+    assert last.startswith("pybsp: processor 1 failed, and not all others reached a sync within 10 s (PYBSP_GRACE)")
+
+
+def test_an_exception_that_leaves_an_exchange_beside_supersteps_is_told_unless_all_know_of_one() -> None:
+    revoked: list[BaseException] = []
+    transport: Any = SimpleNamespace(time=float, settled=None, revoke=revoked.append)
+    gate, interrupt, known = Gate(3), ArithmeticError("of a handler"), pybsp.SyncError("known to all")
+
+    def route(*_: Any) -> Any:
+        raise interrupt
+
+    agreement = Agreement(transport, route, gate, Account(transport), ())
+    for settled, failed in (None, None), (known, known), (None, known):
+        transport.settled = settled
+        with pytest.raises(ArithmeticError):
+            agreement.meet(SYNC, None, {})
+        assert gate.failed is failed
+    assert revoked == [interrupt]
 
 
 def test_exit_on_one_rank_inside_of_a_run(program: Program) -> None:

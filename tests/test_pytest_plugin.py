@@ -13,6 +13,7 @@ from unittest import SkipTest
 import pytest
 from hypothesis.errors import UnsatisfiedAssumption
 
+from pybsp import pytest_plugin
 from pybsp.testing import verdict
 
 from .launching import Ended, mpiexec, run
@@ -882,3 +883,19 @@ def test_what_an_exception_says_of_a_test_is_known_without_its_class() -> None:
         assert found is not None
         assert found.args == said
     assert verdict(AssertionError("why")) is None
+
+
+def test_a_rank_fails_with_its_own_error_where_that_is_of_the_kind_that_counts(request: pytest.FixtureRequest) -> None:
+    own, skipped = ValueError("mine"), pytest.skip.Exception("not here")
+    fails, skips = (pytest_plugin._ending_of(request.node, error) for error in (own, skipped))
+    for error, endings, raised in (
+        (own, (fails, fails), "mine"),
+        (own, (skips, fails), "mine"),
+        (skipped, (skips, fails), "processor 1 failed: ValueError: mine"),
+        (None, (None, fails), "processor 1 failed: ValueError: mine"),
+        (None, (skips, None), "not here"),
+    ):
+        with pytest.raises(BaseException, match=f"^{raised}$") as caught:
+            pytest_plugin._settle(request.node, error, endings, " failed")
+        assert (caught.value is error) == (raised == "mine")
+    pytest_plugin._settle(request.node, None, (None, None), " failed")

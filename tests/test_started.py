@@ -7,12 +7,15 @@ import enum
 import gc
 import io
 import os
+import shutil
 import signal
+import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 from threading import Lock, Thread, Timer
@@ -27,7 +30,7 @@ import pybsp
 from pybsp.processes import notebook, process, shipping
 from pybsp.processes.mpiexec import launcher
 from pybsp.processes.shipping import LARGE, Line, Rendezvous, Sender, connect, pickled
-from pybsp.runs import job, serving, started
+from pybsp.runs import job, serving, started, threads
 
 from .launching import Program, ended_well, finish, python, run, start
 
@@ -372,6 +375,23 @@ def test_what_two_threads_copy_is_whole(monkeypatch: pytest.MonkeyPatch, cores: 
     arena.put([memoryview(one) for one in buffers])
     assert [os.pread(arena.file, end - begin, begin) for begin, end in places] == buffers
     arena.free()
+
+
+def test_an_arena_is_in_memory_where_the_system_has_such_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = []
+    for memfd in (True, False):
+        if not memfd:
+            monkeypatch.delattr(os, "memfd_create")
+        arena = shipping.Arena(8)
+        arena.put([memoryview(b"of bytes")])
+        assert os.pread(arena.file, 8, 0) == b"of bytes"
+        files.append(os.readlink(f"/proc/self/fd/{arena.file}"))
+        arena.free()
+    assert ["memfd:" in file for file in files] == [True, False]
+
+
+def test_each_buffer_of_an_arena_begins_at_a_cache_line() -> None:
+    assert shipping.spans([1, 64, 0, 65, 3]) == [(0, 1), (64, 128), (128, 128), (128, 193), (256, 259)]
 
 
 @pytest.mark.parametrize("far", [False, True], ids=["this host", "another host"])
@@ -948,12 +968,45 @@ def test_ranks_say_how_many_they_are_and_whether_they_are_closed() -> None:
     assert repr(ranks) == "<ranks: 1, closed>"
 
 
+def test_ranks_that_are_there_are_ready(ranks: pybsp.Ranks) -> None:
+    for _ in range(2):
+        ranks.ready()
+    assert ranks.run(lambda bsp: bsp.p).results == [P] * P
+
+
+@pytest.mark.parametrize(("hosts", "told"), [("", "2"), ("here,there", None)])
+def test_ranks_of_this_host_are_told_their_share_of_the_cores_before_they_start(
+    hosts: str, told: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str | None] = []
+
+    def refuse(_: list[str], env: dict[str, str], **__: Any) -> Any:
+        seen.append(env.get("SHARE"))
+        raise OSError("not today")
+
+    monkeypatch.setattr(threads, "of_ranks", lambda p: {"SHARE": str(p)})
+    monkeypatch.setattr(job, "launcher", lambda *_: ["mpiexec"])
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    with pytest.raises(pybsp.LauncherError, match=r"^pybsp\.ranks: mpiexec cannot be started: not today"):
+        job.Job(2, hosts, "pybsp.ranks", seen)
+    assert seen == [told]
+
+
+def test_where_there_is_no_launcher_nothing_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(pybsp.LauncherError, match=r"^no mpiexec beside /nowhere/python nor on PATH"):
+        pybsp.ranks(2)
+    gc.collect()  # a socket that is open warns, which is an error
+
+
 def test_closed_ranks_run_nothing() -> None:
     ranks = pybsp.ranks(1)
     ranks.close()
     ranks.close()
-    with pytest.raises(pybsp.UsageError, match="these ranks have been closed"):
-        ranks.run(ring, 1)
+    for operation, call in ("run", partial(ranks.run, ring, 1)), ("ready", ranks.ready):
+        with pytest.raises(pybsp.UsageError, match=f"^ranks.{operation}: these ranks have been closed"):
+            call()
 
 
 @pytest.mark.parametrize(

@@ -120,8 +120,7 @@ class Tracer:
         columns = [SECONDS, MEASURED, WORDS_OUT, WORDS_IN, MESSAGES_OUT]
         sums = np.add.reduceat(rows[:, columns], firsts, axis=0) if len(rows) else np.empty((0, 5))
         labels = list(self.log.labels)
-        spans = [number // size for number in self.collectives]
-        names = dict(zip(spans, self.collectives.values(), strict=True)) if size == 1 else {}
+        names = dict(self.collectives) if size == 1 else {}
         return ProcessorTrace(
             size,
             len(rows),

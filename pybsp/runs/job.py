@@ -157,14 +157,14 @@ class Job:
         self._mark = b"\x1e" + os.urandom(12).hex().encode() + b"\n"
         self._printed: deque[str] = deque(maxlen=40)  # lines of the launcher
         far = bool(hosts) or any(name in os.environ for name in _ALLOCATIONS)
-        self._meeting: Rendezvous | None = Rendezvous(far)
         environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
-        environment[ADDRESS] = f"{self._meeting.address} {self._progress:d} {operation}"
         if not far:
             environment.update(threads.of_ranks(p))
-        forwarded = [name for name in environment if name.startswith("PYBSP_") or name == "PYTHONPATH"]
+        forwarded = [ADDRESS, *(name for name in environment if name.startswith("PYBSP_") or name == "PYTHONPATH")]
         root = str(Path(__file__).parents[2])
         command = [*launcher(p, forwarded, hosts), sys.executable, "-c", _SERVE.format(root)]
+        self._meeting: Rendezvous | None = Rendezvous(far)
+        environment[ADDRESS] = f"{self._meeting.address} {self._progress:d} {operation}"
         try:
             self._mpiexec = subprocess.Popen(
                 command,

@@ -38,6 +38,13 @@ def test_round_trips_that_were_held_up_are_left_out() -> None:
     assert questions(-3.0, way, there).offset == pytest.approx(-3.0)
 
 
+def test_the_offset_is_that_of_the_four_shortest_round_trips() -> None:
+    there, back = np.full(12, 9e-3), np.full(12, 5e-3)
+    there[[1, 4, 6, 11]] = 1e-3, 3e-3, 5e-3, 7e-3  # there it takes longer, by -4, -2, 0 and 2 ms
+    assert questions(0.0, there, back).offset == pytest.approx(-0.5e-3)
+    assert questions(0.0, there[[1, 4, 6]], back[[1, 4, 6]]).offset == pytest.approx(-1e-3)
+
+
 def test_the_offset_is_never_wrong_by_more_than_half_a_round_trip() -> None:
     random = np.random.default_rng(5)
     for _ in range(200):

@@ -115,9 +115,11 @@ BOUNDS: dict[str, tuple[Callable[[], list[Flag]], str]] = {
     "all are off by chance": (lambda: far_off(*[0.06, -0.06] * 5, spread=0.04), ""),
     "one point, which has no freedom": (lambda: far_off(0.06, spread=0.01), ""),
     "points are nearly right": (lambda: far_off(0.24, -0.24), ""),
+    "a point is as far off as it may be": (lambda: far_off(0.25, 0.0), ""),
 }
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", BOUNDS)
 def test_a_flag_is_raised_beyond_its_bound_and_names_the_figures(name: str) -> None:
     flags, text = BOUNDS[name][0](), BOUNDS[name][1]

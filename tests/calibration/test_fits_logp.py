@@ -305,6 +305,15 @@ def test_the_same_samples_in_any_order_give_the_same_bits() -> None:
     assert first.L.value == second.L.value
 
 
+def test_two_sizes_give_the_gap_of_a_word() -> None:
+    points = [point for point in logp_points(PLAIN, (8, 4096)) if point.pattern != "burst"]
+    fit = fit_logp(logp_samples(PLAIN, Noise(), points=points), "raw")
+    assert fit is not None
+    assert fit.g is not None
+    assert fit.G_word is not None
+    assert (fit.g.value, fit.G_word.value) == pytest.approx((PLAIN.g, PLAIN.G_word), rel=0.01)
+
+
 def test_one_size_alone_gives_l_o_and_g() -> None:
     fit = fit_logp(logp_samples(PLAIN, Noise(), points=logp_points(PLAIN, (8,))), "raw")
     assert fit is not None

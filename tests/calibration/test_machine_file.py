@@ -181,6 +181,7 @@ def changed(content: dict[str, Any], place: list[Any], value: Any) -> dict[str, 
     return copy
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("place", "value", "error_text"),
     [

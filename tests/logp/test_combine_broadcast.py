@@ -124,6 +124,11 @@ def test_the_papers_constant_is_too_small_for_one_level_and_for_many() -> None:
     assert 3 / 8 * bound(machine) < cost(machine) <= bound(machine)
 
 
+def test_the_bound_is_8_times_l_and_o_for_each_level_of_a_tree_and_for_one_at_least() -> None:
+    bounds = [bound(LogPMachine(p, L=9, o=2, G=3)) / (8 * (9 + 2)) for p in (1, 2, 4, 16, 64)]
+    assert bounds == pytest.approx([0, 1, 1, 2, 3])
+
+
 def test_fathers_hear_of_their_children_in_turn_where_one_message_may_be_in_transit() -> None:
     machine = LogPMachine(p=15, L=6, o=2, G=6)
     assert degree(machine) == 2

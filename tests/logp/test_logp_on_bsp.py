@@ -201,6 +201,16 @@ def test_programs_that_stall_cost_a_sort_and_a_prefix_a_cycle(p: int, L: int, o:
             assert record.work <= step.w
 
 
+@pytest.mark.parametrize(("stalls", "label", "cycle"), [(None, "logp cycle", 5), (True, "logp stalling cycle", 3)])
+def test_a_cycle_of_one_processor_alone_is_a_superstep(stalls: bool | None, label: str, cycle: int) -> None:
+    machine = LogPMachine(1, L=9, o=1, G=3)
+    ran = pybsp.simulate(logp_on_bsp(lambda proc: proc.compute(30), machine, stalls=stalls), machine=bsp_machine(1))
+    ended = 30 // cycle
+    assert {record.label for record in ran.ledger} == {label}
+    assert [record.work for record in ran.ledger][:ended] == [cycle] * ended
+    assert ended < len(ran.ledger) <= ended + 3  # the end is agreed on
+
+
 # -- programs that stall ------------------------------------------------------------------------------------------
 
 
@@ -484,10 +494,12 @@ def test_payloads_are_copied_and_kept(stalls: bool | None) -> None:
     assert got[4:] == [2.5, None, np.float32(1.5)]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("call", "match"),
     [
         (lambda proc: proc.send(proc.pid, 1), r"proc.send: argument dest: expected another processor"),
+        (lambda proc: proc.send(-1, 1), r"proc.send: argument dest"),
         (lambda proc: proc.send(9, 1), r"proc.send: argument dest"),
         (lambda proc: proc.send(1 - proc.pid, lambda: 0), r"proc.send: argument payload"),
         (lambda proc: proc.compute(-1), r"proc.compute: argument steps"),

@@ -314,6 +314,14 @@ def test_a_network_that_carries_nothing_does_not_saturate() -> None:
     assert networks.saturation(Torus((4, 4)), destinations=np.arange(16), steps=30) == float("inf")
 
 
+def test_saturation_is_sought_by_halving_twice_the_bound_of_the_same_seed() -> None:
+    tree = networks.KaryFatTree(16, spread="packets")
+    period = np.where((tree.tails < tree.p) | (tree.heads < tree.p), 1, 3)  # the switches' links are what saturates
+    bound, other = (networks.saturation_bound(tree, period=period, seed=seed) for seed in (2, 0))
+    load = networks.saturation(tree, seed=2, tolerance=0.9, steps=60, period=period)
+    assert [(64 * load / begin).is_integer() for begin in (bound, other)] == [True, False]
+
+
 @pytest.mark.whole
 def test_a_load_whose_latency_grows_is_above_saturation() -> None:
     # Of 16 sources two have a link in common; nearly all packets come in time when it carries too many.
@@ -497,6 +505,9 @@ def test_what_cannot_be_is_an_error() -> None:
         flow(network("shuffle-exchange", 4), one, routing="adaptive")
     with pytest.raises(UsageError, match=r"times: expected steps from 0 on, got -2 for packet 1: that is past"):
         Injections.at([3, -2], [0, 0], [1, 1], 4)
+    assert Injections.at([1 << 62], [0], [1], 4).times.tolist() == [1 << 62]
+    with pytest.raises(UsageError, match=r"times: expected steps up to 2\^62, got 4611686018427387905"):
+        Injections.at([0, (1 << 62) + 1], [0, 0], [1, 1], 4)
     with pytest.raises(UsageError, match=r"times: expected integers of shape \(1,\)"):
         Injections.at([0.5], [0], [1], 4)
     for load in (0, -1, float("inf"), float("nan"), "much", True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from functools import lru_cache
 
@@ -137,6 +138,26 @@ def test_messages_that_wait_for_some_stages_arrive_in_more_than_log_n(
     with pytest.raises(RoutingError, match="Lemma 2"):
         route(network, relation, 1, parameters, Lemmas(0.999 * rho))
     assert outcome.stages <= network.n + 1 + network.n / np.log2(1 / rho)
+
+
+@pytest.mark.parametrize(
+    ("counters", "more", "lemma"),
+    [
+        ("W", 1000, "stage 0: Lemma 3: W at a splitter's input: at most 32, got 1002"),
+        ("got", 1000, "stage 0: Theorem 2: messages through a node: at most 64, got 2001"),
+        ("top", 1000, "stage 0: section 4: full buffers of a port, less W: at most -1, got 1000"),
+        ("g1", 1, "stage 1: section 3: nodes without g' + g'' ghosts on either side: at most 0, got 128"),
+    ],
+)
+def test_counters_that_a_lemma_rules_out_are_an_error(counters: str, more: int, lemma: str) -> None:
+    lemmas = Lemmas()
+
+    def spoiled(protocol: Protocol) -> None:
+        getattr(protocol, counters)[:] += more
+        lemmas(protocol)
+
+    with pytest.raises(RoutingError, match=re.escape(f"multibutterfly, beginning of {lemma}") + "$"):
+        route(cached(64, 20), permutation(2), 32, lemmas=spoiled)  # type: ignore[arg-type]
 
 
 @pytest.mark.whole

@@ -348,6 +348,7 @@ def test_who_calls_something_else_is_told_so_everywhere(spmd: Spmd, size: int) -
 STEPS: dict[str, tuple[Callable[[pybsp.BSP], Callable[[], Any]], int]] = {
     "allgather": (lambda bsp: partial(allgather, bsp, np.arange(16.0)), 13),
     "total_exchange": (lambda bsp: partial(total_exchange, bsp, np.ones((bsp.p, 16))), 15),
+    "gather": (lambda bsp: partial(gather, bsp, np.arange(16.0)), 14),
     "allgather_blocks": (lambda bsp: partial(allgather_blocks, bsp, np.arange(16.0)), 14),
     "total_exchange_blocks": (lambda bsp: partial(total_exchange_blocks, bsp, np.ones((bsp.p, 16))), 16),
     "allreduce": (lambda bsp: partial(allreduce, bsp, np.arange(16.0), np.add), 9),

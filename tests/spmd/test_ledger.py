@@ -622,3 +622,32 @@ def test_a_superstep_that_there_is_not_is_an_index_error_that_says_how_many_ther
         pybsp.simulate(lambda bsp: None, p=2).ledger[0]
     with pytest.raises(TypeError, match=r"ledger\['label'\]: expected the number of a superstep, or a slice"):
         ledger["label"]  # type: ignore[call-overload]
+
+
+def test_no_superstep_took_longer_than_the_run(spmd: Spmd) -> None:
+    """Whatever each of the processors has to say: those that have little go other ways than those that have much."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        begin, p, pid = time.perf_counter(), bsp.p, bsp.pid
+        x, queue = bsp.register(np.zeros(40_000)), bsp.queue(np.float64)
+        bsp.sync()
+        calls: list[Callable[[], Any]] = [
+            lambda: None,
+            lambda: bsp.send((pid + 1) % p, 1.5),
+            lambda: bsp.send((pid + 1) % p, {"of": pid}),
+            lambda: queue.send((pid + 1) % p, 2.5),
+            lambda: x.put((pid + 1) % p, 1.0, at=pid),
+            lambda: x.put((pid + 1) % p, np.ones(40_000)),
+            lambda: x.get((pid + 1) % p, at=3),
+            lambda: bsp.array(3),
+        ]
+        for one in calls:
+            for other in calls:
+                (one if pid == 0 or one is calls[-1] or other is calls[-1] else other)()
+                bsp.sync()
+        seconds = [record.seconds for record in bsp.ledger]
+        return min(seconds), max(seconds), time.perf_counter() - begin
+
+    for least, most, elapsed in spmd(main, **({} if spmd.mpi else {"measure": True})):
+        assert least >= 0
+        assert most <= spmd.p * elapsed

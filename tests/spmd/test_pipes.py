@@ -9,7 +9,9 @@ import pytest
 
 import pybsp
 from pybsp.collectives import allreduce, broadcast, small_spreads
+from pybsp.rides.shown import ELSEWHERE
 from pybsp.transport.pipe import PIECE, RING
+from pybsp.ways import BY_RECORD
 from tests.conftest import Spmd
 
 from ..costs import charged, counted
@@ -76,6 +78,28 @@ def test_the_ledger_is_the_cost(spmd: Spmd) -> None:
 
     for counts, cost in spmd(main):
         assert counts == cost
+
+
+def test_what_has_to_go_with_something_else_goes_through_none(spmd: Spmd) -> None:
+    """And all else does, where there is one."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        shown = bsp._superstep.shown
+        piped = shown is not None and shown.pipe() != ELSEWHERE
+        ways = []
+        for declares in False, True, False:
+            if declares:
+                bsp.array(3)
+            before = len(bsp.ledger)
+            broadcast(bsp, np.zeros(LONG) if bsp.pid == 0 else None)
+            ways.append({record.ways for record in bsp.ledger[before:]})
+        return piped, ways
+
+    machine = pybsp.BSPMachine(p=spmd.p, g=1e-9, l=1.0, r=1e9)  # on which one superstep is the cheapest
+    for piped, (alone, beside, again) in spmd(main, machine=machine):
+        assert alone == again
+        assert (alone == {BY_RECORD}) == piped
+        assert BY_RECORD not in beside
 
 
 def test_parts_have_their_own(spmd: Spmd) -> None:
