@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 import pybsp
+<<<<<<< HEAD
 from pybsp.compiled import core
+=======
+from pybsp.transport.wire import PLAIN_HEADER
+>>>>>>> c3aa1d0e2d82af8d7bd02c5a43e4c8c0811f6077
 from pybsp.ways import BY_QUEUE
 from tests.conftest import Spmd, on_processors
 
@@ -80,6 +84,40 @@ def test_sending_copies_at_the_call(bsp: pybsp.BSP) -> None:
     dests[:], values[:] = bsp.pid, 9
     bsp.sync()
     assert (q.values.tolist(), q.sources.tolist()) == ([0, 1, 2], [(bsp.pid - 1) % bsp.p] * 3)
+
+
+def test_items_sent_one_at_a_time_arrive_however_many_they_are(spmd: Spmd) -> None:
+    p, counts = spmd.p, (1, 4, 5, 40, 300)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        queue, found = bsp.queue(np.int64), []
+        for count in counts:
+            for k in range(count):
+                queue.send((bsp.pid + k) % p, k)
+            bsp.sync()
+            found.append(list(zip(queue.sources.tolist(), queue.values.tolist(), strict=True)))
+        return found
+
+    for pid, found in enumerate(spmd(main)):
+        for count, came in zip(counts, found, strict=True):
+            assert came == [(source, k) for source in range(p) for k in range(count) if (source + k) % p == pid]
+
+
+def test_items_sent_one_at_a_time_are_laid_however_many_they_are() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        queue, other = bsp.queue(np.int64), 1 - bsp.pid
+        for count in 1, 4, 5, 40:
+            for k in range(count):
+                queue.send(other, k)
+            texts: dict[int, Any] = {}
+            laid = queue.lay(texts, {})
+            assert laid is not None
+            assert laid[0] == count
+            assert np.frombuffer(texts[other], np.int64, -1, PLAIN_HEADER).tolist() == list(range(count))
+            bsp.sync()
+            assert queue.values.tolist() == list(range(count))
+
+    pybsp.simulate(main, p=2)
 
 
 def test_a_single_item_is_copied_at_the_call_whatever_it_is_a_view_of(spmd: Spmd) -> None:
