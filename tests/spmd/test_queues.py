@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 
 import pybsp
-<<<<<<< HEAD
 from pybsp.compiled import core
-=======
 from pybsp.transport.wire import PLAIN_HEADER
->>>>>>> c3aa1d0e2d82af8d7bd02c5a43e4c8c0811f6077
 from pybsp.ways import BY_QUEUE
 from tests.conftest import Spmd, on_processors
 
