@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
 from ..ground.chunk import pack_counts
-from ..ground.copying import STREAMED, record
+from ..ground.copying import record
 from ..ground.short_records import HEAD
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
@@ -145,10 +145,7 @@ def _by_records(
 
     def exchange(array: NDArray[Any]) -> NDArray[Any]:
         sign, parity = shown.begin(name, arguments, of_call), shown.parity(HEAD.size + array.nbytes)
-        if array.nbytes >= STREAMED:
-            record(array, mine[parity])
-        else:
-            mine[parity][...] = array
+        record(array, mine[parity])
         shown.show_record(name, label, sign, counts, AN_ARRAY, whose, None, AN_ARRAY)
         own, came = array[first:last], theirs[parity]
         if plain and len(came) <= 1:

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ground.chunk import pack_counts
-from ..ground.copying import STREAMED, record
+from ..ground.copying import record
 from ..ground.short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTHING, write_number
+from ..groups.shown import copied
 from ..rides.shown import NOT_SHOWN, Counts, Shown
 from ..ways import BY_RECORD
 from .record_layouts import (
@@ -130,10 +131,7 @@ class ShownValues:
             words, size, pack, code, text, place = self._written.get(key) or self._form(payload, at, room)
             if words != LONG:
                 pack(self._mine, at, sign, code, text)
-                if size >= STREAMED:
-                    record(payload, place)
-                else:
-                    place[...] = payload
+                record(payload, place)
             return words, size
         mine, words, size = self._mine, 1.0, FLOATS.size
         if size > room:
@@ -176,10 +174,7 @@ class ShownValues:
             if alike is None or kind is not np.ndarray or value.shape != alike.shape or value.dtype is not alike.dtype:
                 return self._show(name, label, sign, payloads)
             which = shown.parity(alike.size)
-            if alike.size >= STREAMED:
-                record(value, alike.places[which])
-            else:
-                alike.places[which][...] = value
+            record(value, alike.places[which])
             value = like = alike.text
             views, counts, self.words = alike.views[which], alike.counts, alike.words
         found = shown.show_record(name, label, sign, counts, value, self._source_pids, self.read_all, like)
@@ -283,8 +278,8 @@ class ShownValues:
                 self._see(first)
             else:
                 self._last = self._alike = None
-        if self._on_group:  # other groups may go on, and records are written over, before the call returns
-            found = [one.copy() if type(one) is np.ndarray else one for one in found]
+        if self._on_group:
+            found = copied(found)
         return found, pack_counts(self.words, words, self._out, self._in, BY_RECORD)
 
     def read(self, k: int, at: int) -> tuple[Any, float]:

@@ -23,7 +23,7 @@ import numpy as np
 from ..bsp import BSP
 from ..errors import UsageError
 from ..ground.chunk import pack_counts
-from ..ground.copying import STREAMED, record
+from ..ground.copying import record
 from ..ground.short_records import HEAD, INT_END, NUMBERS
 from ..groups.shown import GroupShown
 from ..rides.ride import OF_SUPERSTEP
@@ -256,7 +256,7 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, 
         view.flags.writeable = False
     plain = elementwise(op) and fold is in_turn  # it changes nothing, and makes an array that is nobody else's
     traced, begin, show_record, log, parity = shown.traced, shown.begin, shown.show_record, shown.log, shown.parity
-    size, long = HEAD.size + like.nbytes, like.nbytes >= STREAMED
+    size = HEAD.size + like.nbytes
 
     def climb(value: Any, _: Array | None = None) -> Any:
         if not scheme:
@@ -269,10 +269,7 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, 
                 shown.trace(name, dests, words)
             records = views[parity(size if dests else 0)]
             if dests:
-                if long:
-                    record(value, records[pid])
-                else:
-                    records[pid][...] = value
+                record(value, records[pid])
             show_record(name, label, sign, counts, AN_ARRAY if dests else None, sources, None, AN_ARRAY)
             sign += OF_SUPERSTEP
             if plain and len(sources) == 1:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..bsp import BSP
 from ..ground.chunk import pack_counts
-from ..ground.copying import STREAMED, record
+from ..ground.copying import record
 from ..ground.short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTHING, SIGNATURE
 from ..rides.ride import Supersteps
 from ..rides.shown import ELSEWHERE, NOT_SHOWN, Counts, Shown
@@ -112,10 +112,8 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
             shown.trace(name, others, (value.nbytes + 7) >> 3)
         description, records, counts = found
         which = parity(SIGNATURE.size + len(description) + value.nbytes)
-        if value.nbytes >= STREAMED and records is not None:
+        if records is not None:
             record(value, records[which])
-        elif records is not None:
-            records[which][...] = value
         else:
             behind = SIGNATURE.size + len(description)
             np.ndarray(value.shape, value.dtype, mine, places[which] + behind)[...] = value

@@ -30,8 +30,9 @@ core: ModuleType | None = _built("._core")
 
 # stream(into, from): copies a buffer past the caches; None where there is no such thing. lay(into, from): so, or
 # plainly; False where they are no contiguous buffers of one size.
-stream: Callable[[Any, Any], None] | None = getattr(_built("._copies"), "stream", None)
-lay: Callable[[Any, Any], bool] | None = getattr(_built("._copies"), "lay", None)
+_copies = _built("._copies")
+stream: Callable[[Any, Any], None] | None = getattr(_copies, "stream", None)
+lay: Callable[[Any, Any], bool] | None = getattr(_copies, "lay", None)
 
 
 @cache

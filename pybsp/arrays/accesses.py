@@ -194,7 +194,7 @@ class Accesses(Participant):
                 return {}
             plain = plain_runs(out) if isinstance(out, list) else plain_puts(out.records, out.words, out.filled())
             texts[dest] = plain
-            room -= len(texts[dest])
+            room -= len(plain)
         return texts if room >= 0 else {}
 
     def lay(self, texts: Texts, own: Parcel) -> tuple[int, int] | None:

@@ -229,7 +229,7 @@ class Array(Public):
             at = _numbers(at)
         assert self._shapes is not None
         found = regular(at, self._shapes[dest])
-        shape, first, step = found if found is not None else (self._check_index(dest, at, "array.put"), 0, 0)
+        shape, first, step = found if found is not None else (self._irregular(dest, at, "array.put"), 0, 0)
         items = as_array(values, self._local.dtype, "array.put")
         try:
             items = np.broadcast_to(items, shape) if items.shape != shape else items
@@ -525,6 +525,12 @@ class Array(Public):
     def _check_index(self, pid: int, at: Any, operation: str) -> tuple[int, ...]:
         """The shape that `at` selects on processor pid; raises where it reaches outside."""
         assert self._shapes is not None
+        found = regular(at, self._shapes[pid])
+        return found[0] if found is not None else self._irregular(pid, at, operation)
+
+    def _irregular(self, pid: int, at: Any, operation: str) -> tuple[int, ...]:
+        """The same, where `at` is not `regular`."""
+        assert self._shapes is not None
         shape = self._shapes[pid]
         if isinstance(at, np.ndarray) and at.ndim == 1 and len(shape) == 1 and at.dtype.kind in "iu":
             # As unsigned numbers negative ones are huge: one pass tells where there are none.
@@ -533,9 +539,6 @@ class Array(Public):
             if at.min() >= -shape[0] and at.max() < shape[0]:
                 return (at.size,)
             raise self._outside(operation, at, pid, span(at.min(), at.max()))
-        found = regular(at, shape)
-        if found is not None:
-            return found[0]
         if type(at) is int and len(shape) == 1:
             raise self._outside(operation, at, pid, f"index {at}")
         check_index(f"{operation}: argument at", at, shape, lambda why: self._outside(operation, at, pid, why))

@@ -120,8 +120,8 @@ def copy(values: NDArray[Any], into: NDArray[Any], whole: int = 0) -> None:
 
 
 def record(values: NDArray[Any], into: NDArray[Any]) -> None:
-    """Copy an array of at least `STREAMED` bytes into a record of its dtype and shape, in the way that is the quicker,
-    as the core finds out for texts on boards.
+    """Copy an array into a record of its dtype and shape; one of `STREAMED` bytes and more in the way that is quicker,
+    as the core finds out for texts on boards. Of few bytes it takes as long as numpy's assignment.
     """
     if lay is None or not lay(into, values):
         into[...] = values

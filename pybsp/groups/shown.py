@@ -110,8 +110,7 @@ class GroupShown(Shown):
             calls.wait(name)
 
     def _ride_on(self, name: str, *others: Any) -> list[Any]:
-        # What has come, and what records have, goes where others go on.
-        found = [one.copy() if isinstance(one, np.ndarray) else one for one in super()._ride_on(name, *others)]
+        found = copied(super()._ride_on(name, *others))
         self.end(name)
         return found
 
@@ -120,3 +119,10 @@ class GroupShown(Shown):
     ) -> bool:
         self._more = super()._take(name, arrival, seconds, sent, got, differs)
         return self._more
+
+
+def copied(found: list[Any]) -> list[Any]:
+    """What has come to a group, and what records have, with its arrays copied: other groups may go on, and that is
+    written over, before the call returns.
+    """
+    return [one.copy() if isinstance(one, np.ndarray) else one for one in found]
