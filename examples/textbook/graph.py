@@ -84,7 +84,7 @@ class Graph(Neighbours):
             queue.send(self.layout.owner(found["target"]), np.rec.fromarrays([found["target"], found["source"]], EDGE))
         self.own = np.arange(n)[self.layout.part(bsp.pid)]
         super().__init__(self.own.size, self.layout.local(queue.values["source"]), queue.values["target"])
-        self.reached = bsp.queue(np.int32)
+        self.reached = bsp.queue(np.int64)
         self.everybody = self.reached.pattern(np.arange(bsp.p))
 
 

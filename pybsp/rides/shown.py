@@ -404,10 +404,16 @@ class Shown:
             enter = clock()
             arrival = engine.route(RIDES, None, parcels, COUNTS)
             came: list[Message] = []
-            got = _letters(arrival, came) if engine.group_rides is None and not rides.riding else None
-            if got is not None and [one[0] for one in came] == expected and all(one[1] == signature for one in came):
-                engine.account.log.note_own(label, enter, clock(), sent, got)
-                return [payload for _, _, payload in came]
+            got = None if rides.riding else _letters(arrival, came)
+            if got is not None and len(came) == len(expected):
+                payloads = {source: payload for source, of_call, payload in came if of_call == signature}
+                sources = [self.pids[number] for number in expected]
+                if payloads.keys() == set(sources):
+                    log = engine.account.log
+                    log.note_own(label, enter, clock(), sent, got)
+                    if words and engine.group_rides is not None:  # something else may have ridden on others' groups
+                        log.rode({name: words}, name)
+                    return [payloads[pid] for pid in sources]
         except BaseException as error:
             self._leave(error, name)
             raise
