@@ -103,8 +103,7 @@ def distances(graph: Graph, root: int) -> Ints:
                 graph.everybody.send(-1)  # no vertex: there are some in this level
             bsp.sync()
             found = np.unique(reached.values)
-            new, level, going = found[1:], level + 1, found.size > 0
-            new = new[distance[new] < 0]
+            new, level, going = found[1:][distance[found[1:]] < 0], level + 1, found.size > 0
     return distance
 
 
@@ -117,15 +116,14 @@ def components(graph: Graph) -> Ints:
         heard = label.global_pattern(np.append(graph.targets, np.arange(n, n + bsp.p)))
     joined = np.append(np.flatnonzero(graph.degree), -1)
     first, going = np.append(graph.begin[joined[:-1]], edges), True
-    with bsp.label("smallest"):
-        while going:
+    while going:
+        with bsp.superstep("smallest"):
             ticket = heard.get()
             bsp.work(edges)
-            bsp.sync()
-            smallest, before = np.minimum.reduceat(ticket.value, first), label.local[joined]
-            label.local[joined] = np.minimum(smallest, before)
-            label.local[-1] = -np.count_nonzero((smallest < before)[:-1])
-            going = smallest[-1] < 0
+        smallest, before = np.minimum.reduceat(ticket.value, first), label.local[joined]
+        label.local[joined] = np.minimum(smallest, before)
+        label.local[-1] = -np.count_nonzero((smallest < before)[:-1])
+        going = smallest[-1] < 0
     label.free()
     return label.local[:-1]
 
