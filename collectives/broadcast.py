@@ -180,8 +180,7 @@ def _pipes(
     bsp: Any, value: Any, root: Any = 0, degree: Any = None, algorithm: Any = None, like: Any = None, *, out: Any = None
 ) -> bool:
     return (
-        isinstance(bsp, BSP)
-        and degree is None
+        degree is None
         and algorithm is None
         and like is None
         and is_array(value)

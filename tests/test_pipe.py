@@ -65,8 +65,8 @@ class Spins(Waiter):
         return True
 
 
-def received(sizes: list[int], p: int, seed: int) -> list[list[bytes]]:
-    """What each processor gets of data of these sizes, which processor 0 sends."""
+def received(sizes: list[int], p: int, dests: list[int], seed: int) -> list[list[bytes]]:
+    """What each processor gets of data of these sizes, which processor 0 sends to some."""
     steps = Steps(seed)
     parts, words = [memoryview(bytearray(128)) for _ in range(p)], [Words(steps) for _ in range(p)]
     found: list[list[bytes]] = [[] for _ in range(p)]
@@ -84,7 +84,8 @@ def received(sizes: list[int], p: int, seed: int) -> list[list[bytes]]:
                     steps.step()
                 data = (np.arange(size) * number % 251).astype(np.uint8)
                 if k == 0:
-                    own.send(at, PLACE, data)
+                    own.send(dests, at, PLACE, data)
+                if k not in dests:
                     continue
                 into = np.full(size, 255, np.uint8)
                 own.receive(0, at, PLACE, into)
@@ -96,14 +97,16 @@ def received(sizes: list[int], p: int, seed: int) -> list[list[bytes]]:
     return found
 
 
-@pytest.mark.parametrize("p", [2, 3])
-def test_all_get_what_is_sent_whatever_the_order_of_their_steps(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("p", "dests"), [(2, [1]), (3, [1, 2]), (3, [2])])
+def test_dests_get_what_is_sent_whatever_the_order_of_their_steps(
+    p: int, dests: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pipe, "PIECE", PIECE)
     monkeypatch.setattr(pipe, "RING", RING)
     sizes = [1, PIECE, PIECE + 1, RING, RING + 1, 2 * RING + PIECE, 100]
     sent = [(np.arange(size) * number % 251).astype(np.uint8).tobytes() for number, size in enumerate(sizes, 1)]
     for seed in range(60):
-        assert received(sizes, p, seed)[1:] == [sent] * (p - 1)
+        assert received(sizes, p, dests, seed) == [sent if k in dests else [] for k in range(p)]
 
 
 def test_where_there_was_no_room_there_may_be_some_later() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..ground.chunk import Counted, pack_counts
 from ..ground.short_records import Showable
 from ..rides.ride import Supersteps, signature
-from ..rides.shown import ELSEWHERE, Begin, Counts, Read, Shown
+from ..rides.shown import Begin, Counts, Read, Shown
 from ..transport import Arrival
 from ..transport.media.showing import Showing
 from ..ways import BY_RECORD
@@ -92,9 +92,6 @@ class GroupShown(Shown):
         if pids is None:
             pids = self._pids[sources] = tuple(self._group.members[source] for source in sources)
         return super().show_record(name, label, signature, counts, value, pids, read, like)
-
-    def pipe(self) -> int:
-        return ELSEWHERE
 
     def to_the_end(self, name: str, call: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         """A plain call, which ends when those of other groups do: after all has been read, combined and charged.

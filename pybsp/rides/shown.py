@@ -149,7 +149,7 @@ class Shown:
         try:
             # Copies more than once only where the array is not contiguous.
             data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            self._pipe().send(at, place, data)
+            self._pipe().send(self._members, at, place, data)
         except BaseException as error:
             self._left(error, name)
 
@@ -163,7 +163,7 @@ class Shown:
         """
         try:
             array = room()
-            self._pipe().receive(source, at, place, array.reshape(-1).view(np.uint8))
+            self._pipe().receive(self.pids[source], at, place, array.reshape(-1).view(np.uint8))
             return array
         except BaseException as error:
             self._left(error, name)

@@ -1,4 +1,4 @@
-"""Pipes: what one processor of a board has for all others, and has no room on the board, goes to them piece by piece.
+"""Pipes: what one processor of a board has for several, and has no room on the board, goes to them piece by piece.
 
 A pipe is a ring of pieces in its processor's part. Its processor copies the next piece into it while the others copy
 the last ones out of it: both cores copy at once, and what lies in a pipe stays in their caches. A word in each part
@@ -49,7 +49,6 @@ class Pipe:
         fence: Callable[[], None] | None,
     ) -> None:
         self._parts, self._words, self._own, self._window = parts, words, own, window
-        self._others = [k for k in range(len(parts)) if k != own]
         self._waiter, self._fence = waiter, fence
         self.memory: Bytes | None = None
 
@@ -62,10 +61,11 @@ class Pipe:
             self.memory = memory
         return place
 
-    def send(self, at: int, place: int, data: Bytes) -> None:
-        """Copy data, at least a byte, into the ring, once all have entered an exchange; each other one `receive`s it.
+    def send(self, dests: Sequence[int], at: int, place: int, data: Bytes) -> None:
+        """Copy data, at least a byte, into the ring, once all have entered an exchange.
 
         Args:
+            dests: at least one other processor; each of them `receive`s it.
             at: where the word lies in each part, which is 0 when its processor enters the exchange: this one's says how
                 many bytes have been in the ring, that of each other one how many it has copied.
             place: of the ring.
@@ -76,12 +76,12 @@ class Pipe:
 
         def have(least: int) -> bool:
             nonlocal copied
-            copied = min(words[k][index] for k in self._others)
+            copied = min(words[k][index] for k in dests)
             return copied >= least
 
         for begin in range(0, size, PIECE):
             end = min(begin + PIECE, size)
-            # A piece is written over when all others have it. Those of the pipe's last use all of them have: they have
+            # A piece is written over when all dests have it. Those of the pipe's last use its dests have: they have
             # entered this exchange since.
             if copied < end - RING and not have(end - RING):
                 self._wait(have, end - RING)

@@ -34,6 +34,30 @@ def test_long_arrays_arrive_whatever_their_size_and_whoever_has_them(spmd: Spmd)
     assert spmd(main) == [[True] * 2 * len(SIZES)] * spmd.p
 
 
+def test_groups_have_theirs_beside_each_other(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        group = bsp.group(range(bsp.pid % 2, bsp.p, 2))
+        found = []
+        for number, size in enumerate(SIZES):
+            # The group of the even ones has others' sizes, and one that takes more supersteps.
+            mine = size if bsp.pid % 2 else SIZES[-number]
+            root = number % group.p
+            value = np.arange(mine) * (number + 1) - bsp.pid % 2
+            got = broadcast(group, value if group.pid == root else None, root)
+            found.append(np.array_equal(got, value))
+            if number % 3 == 0 and not bsp.pid % 2:
+                got = broadcast(group, value if group.pid == root else None, root, degree=2)
+            elif number % 3 == 0:
+                got = broadcast(group, value if group.pid == root else None, root)
+            found.append(np.array_equal(got, value) and got.flags.writeable)
+            found.append(broadcast(bsp, np.full(RING // 8 + 1, number) if bsp.pid == 0 else None)[-1] == number)
+        return all(found), {record.label: record.ways for record in bsp.ledger}
+
+    results = spmd(main)
+    assert all(found for found, _ in results)
+    assert all(ways == results[0][1] for _, ways in results)
+
+
 def test_one_after_the_other_from_one_processor(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         value, root = np.zeros(RING // 4), bsp.p - 1
