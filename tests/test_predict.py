@@ -798,6 +798,51 @@ def test_a_ledger_without_a_machine_file_goes_by_its_own_machine(
     assert "--machine: expected a machine file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("place", "change", "said"),
+    [
+        ((), {"l": None}, r"runs\[0\]\.machine: expected an object of g, l, r, got one without l"),
+        ((), {"o_way": {"raven": 1.0}}, r"runs\[0\]\.machine: BSPMachine: o_way must be finite seconds .* by name"),
+        ((), {"after": [[2.0, 1.0], [1.0, 1.0]]}, r"runs\[0\]\.machine: BSPMachine: after must be rows"),
+        (("exchange",), {"g": None}, r"runs\[0\]\.machine\.exchange: expected an object of g, l, r, got one without g"),
+        (("exchange",), {"late": 1}, r"runs\[0\]\.machine\.exchange\.late: expected an object, got 1"),
+        (("exchange",), {"exchange": 1}, r"runs\[0\]\.machine\.exchange\.exchange: expected an object of g, l, r"),
+    ],
+)
+def test_a_damaged_machine_of_a_ledger_is_an_error_that_names_file_and_field(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    place: tuple[str, ...],
+    change: dict[str, object],
+    said: str,
+) -> None:
+    monkeypatch.delenv("PYBSP_MACHINE", raising=False)
+    path = tmp_path / "ledger.json"
+    here = dataclasses.replace(MACHINE, p=2, exchange=BSPMachine(2, g=2.0, l=3.0, r=1.0))
+    whole = pybsp.simulate(lambda bsp: bsp.sync(), machine=here).ledger.as_json(["a", "a"], "direct")
+    machine = whole["machine"]
+    for name in place:
+        machine = machine[name]
+    machine.update(change)
+    for name, value in change.items():
+        if value is None:
+            del machine[name]
+    append_run(path, whole, first=True)
+    assert command(["predict", str(path)]) == 2
+    assert re.search(rf"ledger file .*ledger\.json: {said}", capsys.readouterr().err)
+
+
+def test_a_file_of_a_ledgers_name_that_is_none_is_told_before_a_machine_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYBSP_MACHINE", raising=False)
+    path = tmp_path / "ledger.json"
+    path.write_text("")
+    assert command(["predict", str(path)]) == 2
+    assert f"ledger file {path}: is not JSON" in capsys.readouterr().err
+
+
 def test_a_ledger_without_runs_is_told_as_by_a_report(
     files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

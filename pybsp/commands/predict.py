@@ -235,7 +235,7 @@ def _predict(options: argparse.Namespace) -> int:
         raise UsageError(f"--scale: {' '.join(options.scale)}: {error}") from None
     if options.html is not None:
         require_outputs([("--html", options.html)], [("--machine", path), ("what is predicted", options.target)])
-    of_ledger = options.target.endswith(".json") or is_ledger(options.target)  # what else is JSON is refused as one
+    of_ledger = _means_ledger(options.target)
     if machine.calibrated and machine.p == 1 and _by(machine).g == _by(machine).o_msg == 0.0:
         raise UsageError(
             f"--machine: {path}: measured with p = 1, where nothing is sent, so it has no g: expected a file of more "
@@ -289,12 +289,17 @@ def _predict(options: argparse.Namespace) -> int:
 
 def _own_machine(target: str) -> BSPMachine | None:
     """The calibrated machine that all runs of a ledger have; None where that is none, or no ledger."""
-    runs = read(target)["runs"] if Path(target).is_file() and is_ledger(target) else []
+    runs = read(target)["runs"] if _means_ledger(target) else []
     if not runs or not runs[0]["machine"]["calibrated"] or "g" not in runs[0]["machine"]:
         return None
     machine, p = runs[0]["machine"], runs[0]["p"]
     same = all((run["machine"], run["p"]) == (machine, p) for run in runs)
-    return BSPMachine.of_json(machine, p, f"ledger file {target}") if same else None
+    return BSPMachine.of_json(machine, p, f"ledger file {target}", "runs[0].machine") if same else None
+
+
+def _means_ledger(target: str) -> bool:
+    """Whether it is taken for a ledger: what else is JSON is refused as one."""
+    return target.endswith(".json") or is_ledger(target)
 
 
 def _measured_here() -> str:
