@@ -843,6 +843,38 @@ def test_a_file_of_a_ledgers_name_that_is_none_is_told_before_a_machine_is_asked
     assert f"ledger file {path}: is not JSON" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("of_ledger", [True, False])
+def test_a_prediction_leaves_out_columns_until_it_fits_into_a_terminal_and_cuts_no_figure(
+    files: tuple[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    of_ledger: bool,
+) -> None:
+    path = tmp_path / "ledger.json"
+    append_run(path, pybsp.simulate(main_of_ledger, p=2).ledger.as_json(["a", "a"], "direct"), first=True)
+    arguments = [str(path)] if of_ledger else [files[0], "1000", "-p", "2"]
+
+    def lines(width: str) -> list[str]:
+        monkeypatch.setenv("COLUMNS", width)
+        assert command(["predict", *arguments, "--machine", files[1]]) == 0
+        return [
+            line for line in capsys.readouterr().out.splitlines() if line[0] in "┏┃│" or line.startswith("Left out of")
+        ]
+
+    whole = lines("")
+    assert len(whole[0]) > 80
+    *narrow, left_out = lines("80")
+    assert max(map(len, narrow)) <= 80
+    assert "…" not in "".join(narrow)
+    assert left_out == f"Left out of 80 columns: supersteps, {left_out.split(', ', 1)[1]}"
+    assert left_out.endswith(f"; COLUMNS={len(whole[0])} has all.")
+    if of_ledger:  # a program's times are others each time
+        assert lines(str(len(whole[0]))) == whole
+        for row, fewer in zip(rows("\n".join(whole)), rows("\n".join(narrow)), strict=True):
+            assert {*fewer} <= {*row}
+
+
 def test_a_ledger_without_runs_is_told_as_by_a_report(
     files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,7 +35,7 @@ UNKNOWN = "-"
 
 def console() -> Console:
     """Where reports are printed."""
-    return TableConsole(140)
+    return TableConsole(140, heeds=False)
 
 
 def silence() -> None:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.table import Table
+from rich.text import Text
 
 from ..errors import UsageError, harmless
 from ..ground import settings
@@ -46,12 +46,15 @@ from ..processes.forked import RepeatedInput, forked
 from ..rides.shown import shown_by
 from ..runs import machine_cache, simulation, threads
 from ..ways import Used
+from .fitting import WIDTH, fitted
 from .page import framed, put
 from .table import NO_RUN
 
 SCALED = ("g", "l", "o_msg", "o_item", "r")  # numbers of a machine, and tables of it
 SCALED_TABLES = ("o_way", "g_way", "late", "first")
 _NAMES = (*SCALED, *SCALED_TABLES)
+# What a narrow table leaves out first comes first.
+LEAST_TELLING = ("supersteps", "+- [s]", "latency", "imbalance", "exchange", "computing", "efficiency")
 _WITH_P = re.compile(r"\{(?:(\d+) ?\* ?)?p(?: ?\* ?(\d+))?\}")  # {p}, {100*p}, {p*100}
 _OTHERWISE_WITH_P = re.compile(r"\{(?:[\d\s.+*/()_-]|(?<=\d)e)*p(?:[\d\s.+*/()p_-]|(?<=\d)e)*\}")  # {p+1}, {1e3*p}
 
@@ -273,15 +276,12 @@ def _predict(options: argparse.Namespace) -> int:
         raise UsageError(f"{by} it would take longer than any number of seconds: expected others")
     if options.html is not None:
         _write(options, tables, remarks)
-    console = TableConsole(200)
+    console = TableConsole(WIDTH)
     for one in tables:
         console.print(harmless(one.title), highlight=False, markup=False, soft_wrap=True)
-        table = Table()
-        for name in one.head:
-            table.add_column(name, justify="left" if name == "label" else "right")
-        for row in one.rows:
-            table.add_row(*row)
-        console.print(table, markup=False)
+        cells = dict(zip(one.head, zip(*one.rows, strict=True), strict=True))
+        for part in fitted(cells, console.room, LEAST_TELLING, sums="label" in cells):
+            console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
     for line in remarks:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     return 0
