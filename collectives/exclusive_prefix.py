@@ -147,14 +147,14 @@ class PreparedPrefix(NamedTuple):
 
 
 def _prepare(bsp: BSP, value: Any, op: Operator, degree: int | None) -> PreparedPrefix | None:
-    """None: it is not one superstep; or on a group, where what is combined is work before others go on."""
+    """None: it is not one superstep."""
     given = fan_out("exclusive_prefix", degree)
     name = check_operator("exclusive_prefix", op)
     kind, words = descriptor(value)
     items = items_of(value, op)
     size = value.nbytes / 8 if items else words
     how, by = choose_way(bsp.machine, size, items, None if given is None else "trees", given)
-    if how != "trees" or len(scheme := plan(bsp.p, by)) != 1 or bsp.shown is None or bsp.shown.on_group:
+    if how != "trees" or len(scheme := plan(bsp.p, by)) != 1 or bsp.shown is None:
         return None
     agreed = {"value": kind, "op": name, "degree": given, "algorithm": None}
     return PreparedPrefix(new_exchange(bsp, "exclusive_prefix", agreed, scheme), words, _identity(op, value))
@@ -216,7 +216,7 @@ def _small(
     return before if out is None else placed(name, before, out)
 
 
-@primitive(cost, plan, _small)
+@primitive(cost, plan, _small, groups=True)
 def exclusive_prefix(
     bsp: BSP,
     value: Any,

@@ -132,7 +132,9 @@ def primitive(
                 if shown is not None:
                     # One or two arguments, as most calls have, are handed on in half the time without `*`.
                     found: Result
-                    if kwargs or not 0 < len(args) < 3:
+                    if shown.on_group:
+                        found = shown.to_the_end(name, small, bsp, *args, **kwargs)
+                    elif kwargs or not 0 < len(args) < 3:
                         found = small(bsp, *args, **kwargs)
                     else:
                         found = small(bsp, args[0], args[1]) if len(args) == 2 else small(bsp, args[0])

@@ -110,7 +110,7 @@ def _prepare(bsp: BSP, array: NDArray[Any], op: Operator, order: Order) -> Prepa
         "order": checked_order("reduce_scatter", order),
     }
     words, fold, shown = (cuts[pid + 1] - cuts[pid]) * row_words(array), _fold(p, order), None
-    records = None if bsp.shown is None or p == 1 or bsp.shown.on_group else bsp.shown
+    records = None if p == 1 else bsp.shown
     if records is not None and array.dtype.kind in "biufc" and 0 < array.nbytes <= records.most - HEAD.size:
         shown = _by_records(records, agreed, _plan(p, tuple(cuts)).steps[0], op, cuts, fold, words, array)
     return PreparedRows(agreed, _plan(p, tuple(cuts)), cuts, fold, words, shown)
@@ -199,7 +199,7 @@ def _small(
     return placed(name, own_result(mine), out)
 
 
-@primitive(cost, plan, _small)
+@primitive(cost, plan, _small, groups=True)
 def reduce_scatter(
     bsp: BSP,
     array: Any,

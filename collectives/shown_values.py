@@ -15,7 +15,6 @@ import numpy as np
 from ..ground.chunk import pack_counts
 from ..ground.copying import record
 from ..ground.short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTHING, write_number
-from ..groups.shown import copied
 from ..rides.shown import NOT_SHOWN, Counts, Shown
 from ..ways import BY_RECORD
 from .record_layouts import (
@@ -80,7 +79,6 @@ class ShownValues:
     def __init__(self, shown: Shown, dests: list[int], sources: list[int], table: bool) -> None:
         self._shown = shown
         self._parts, self._mine, self._own, self.most = shown.parts, shown.mine, shown.pid, shown.most
-        self._on_group = shown.on_group
         self._dests, self._sources, self._source_pids = dests, sources, tuple(sources)
         self._out, self._in = out, into = float(len(dests)), float(len(sources))
         self._of_numbers = pack_counts(out, into, out, into, BY_RECORD)
@@ -278,8 +276,6 @@ class ShownValues:
                 self._see(first)
             else:
                 self._last = self._alike = None
-        if self._on_group:
-            found = copied(found)
         return found, pack_counts(self.words, words, self._out, self._in, BY_RECORD)
 
     def read(self, k: int, at: int) -> tuple[Any, float]:

@@ -11,7 +11,6 @@ function that rides, bit for bit, and so are the ledger's rows.
 from __future__ import annotations
 
 import operator
-import pickle
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
@@ -21,11 +20,9 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ..bsp import BSP
-from ..errors import UsageError
 from ..ground.chunk import pack_counts
 from ..ground.copying import record
 from ..ground.short_records import HEAD, INT_END, NUMBERS
-from ..groups.shown import GroupShown
 from ..rides.ride import OF_SUPERSTEP
 from ..rides.shown import NOT_SHOWN, Shown, Turn
 from ..ways import BY_RECORD
@@ -51,7 +48,7 @@ from .primitive import (
     remember,
     unpacked,
 )
-from .record_layouts import AN_ARRAY, Array, read, show
+from .record_layouts import AN_ARRAY, Array, show
 from .shown_values import ShownValues
 
 LEAST = sys.float_info.min  # of floats with all their bits
@@ -122,7 +119,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
     float64, int64 = np.float64, np.int64
     shortest, whole = frozenset({float, float64, int64}), frozenset({int, int64})
     # Whose numbers come, how many of them lie before this processor's, the counts, and what reads and writes others.
-    schemes = [
+    scheme = [
         (
             dests,
             tuple(sources),
@@ -132,22 +129,10 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
         )
         for dests, sources, _, counts in call.scheme(pid) or shown.idle
     ]
-    # A group's record is written over once its call ends, so what is in it is read before: here, and by nobody else.
-    on_group = shown.on_group
-    scheme = [(*one, None if on_group else one[-1].read_all) for one in schemes]
     traced = shown.traced
     hears = any(sources for _, sources, *_ in scheme)
 
-    def arrived(sources: Sequence[int]) -> list[Any]:
-        at = shown.latest
-        return [read(shown.parts[source], at) for source in sources]
-
     def without_room(records: ShownValues, dests: list[int], sign: int, value: Any) -> list[Any]:
-        if on_group:  # whose members do not know of it, and of others' groups nobody does
-            raise UsageError(
-                f"{name}: argument value: expected a number of at most {shown.most - HEAD.size} bytes on a group, got "
-                f"one of {len(pickle.dumps(value, 5))}; {name}.start takes longer ones"
-            )
         if traced:
             shown.trace(name, [], 0)  # what is sent is counted as it goes
         return records.trade(name, label, sign, [value] * len(dests))
@@ -182,26 +167,20 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
         sign = begin(name, agreed, base)
         if sign < 0:
             return NOT_SMALL
-        for dests, sources, place, counts, records, read_all in scheme:
+        for dests, sources, place, counts, records in scheme:
             kind = type(value)
             if kind in shortest or not dests or (kind is int and -INT_END <= value < INT_END):
                 if traced:
                     shown.trace(name, dests, words)
-                came = show_record(name, label, sign, counts, value if dests else None, sources, read_all)
+                came = show_record(name, label, sign, counts, value if dests else None, sources, records.read_all)
             elif not show(shown, at := shown.places[shown.parity(0)], sign, value):
                 came = without_room(records, dests, sign, value)
             else:
                 if traced:
                     shown.trace(name, dests, words)
-                came = None
-                if read_all is None:
-                    shown.sync(name, label, sign, at, counts)
-                else:
-                    came = shown.hear(name, label, sign, at, read_all)
+                came = shown.hear(name, label, sign, at, records.read_all)
             if came is NOT_SHOWN:
                 came = records.swap(name, sign)
-            elif came is None:
-                came = arrived(sources)
             sign += OF_SUPERSTEP
             if came:
                 value = combined(value, came, sources, place)
@@ -210,7 +189,7 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
 
     if len(scheme) != 1 or traced or quick is None:
         return climb
-    ((dests, sources, place, counts, records, read_all),) = scheme
+    ((dests, sources, place, counts, records),) = scheme
     if len(sources) != 1:
         return climb
 
@@ -222,11 +201,9 @@ def climb_of_numbers(shown: Shown, name: str, op: Operator, call: PreparedClimb)
         sign = begin(name, agreed, base)
         if sign < 0:
             return NOT_SMALL
-        came = show_record(name, label, sign, counts, value if dests else None, sources, read_all)
+        came = show_record(name, label, sign, counts, value if dests else None, sources, records.read_all)
         if came is NOT_SHOWN:
             came = records.swap(name, sign)
-        elif came is None:
-            came = arrived(sources)
         other = came[0]
         if isinstance(other, float):
             own = value
@@ -293,7 +270,7 @@ def climb_of_long_arrays(shown: Shown, name: str, op: Operator, call: PreparedCl
     agreed = {key: str(one) for key, one in call.agreed.items()}
     base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, call.fold, call.words
     has_result = call.agreed.get("root", pid) == pid
-    scheme = [(dests, sources) for dests, sources, _, _ in call.scheme(pid)]
+    scheme = [(dests, sources) for dests, sources, _, _ in call.scheme(pid) or shown.idle]
     two = elementwise(op) and fold is in_turn and len(scheme) == 1 and len(scheme[0][1]) == 1
     ufunc: Any = op
     result_dtype = ufunc.resolve_dtypes((like.dtype, like.dtype, None))[2] if two else None
@@ -326,7 +303,10 @@ def climb_of_values(shown: Shown, name: str, op: Operator, call: PreparedClimb) 
     """The same by all others: objects, arrays without axes or items, and those whose dtypes records do not describe."""
     agreed = {key: str(one) for key, one in call.agreed.items()}
     base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, call.fold, call.words
-    scheme = [(dests, sources, ShownValues(shown, dests, sources, False)) for dests, sources, _, _ in call.scheme(pid)]
+    scheme = [
+        (dests, sources, ShownValues(shown, dests, sources, False))
+        for dests, sources, _, _ in call.scheme(pid) or shown.idle
+    ]
 
     def climb(value: Any, _: Array | None = None) -> Any:
         if not shown.ready:
@@ -492,28 +472,16 @@ def _prepared(
     call = prepare(bsp, value, op, order, degree, root)
     if call is None:
         return NOT_SMALL
-    if not has_record(value) and not is_number(value):
-        return climb_of_values(shown, name, op, call)
-    if not keeps_form(op, value, call):
-        return NOT_SMALL
     if shown.on_group and len(call.steps) > 1:  # other groups may have shorter plans
         return NOT_SMALL
-    if type(value) is np.ndarray:
+    found: Climb
+    if not has_record(value) and not is_number(value):
+        found = climb_of_values(shown, name, op, call)
+    elif not keeps_form(op, value, call):
+        return NOT_SMALL
+    elif type(value) is np.ndarray:
         of_arrays = climb_of_arrays if value.nbytes <= shown.most - HEAD.size else climb_of_long_arrays
-        return to_the_end(shown, name, of_arrays(shown, name, op, call, value))
-    return to_the_end(shown, name, climb_of_numbers(shown, name, op, call))
-
-
-def to_the_end(shown: Shown, name: str, climb: Climb) -> Climb:
-    """The same climb, which on a group ends when those of other groups do: after all has been read and charged."""
-    if not isinstance(shown, GroupShown):
-        return climb
-    end = shown.end
-
-    def whole(value: Any, out: Array | None = None) -> Any:
-        try:
-            return climb(value, out)
-        finally:
-            end(name)  # an op that raises keeps nobody waiting
-
-    return whole
+        found = of_arrays(shown, name, op, call, value)
+    else:
+        found = climb_of_numbers(shown, name, op, call)
+    return partial(shown.to_the_end, name, found) if shown.on_group else found  # for those that find it: `quick_climbs`

@@ -35,7 +35,7 @@ from .record_layouts import (
     read_description,
     show,
 )
-from .small_climbs import Climb, to_the_end
+from .small_climbs import Climb
 
 BESIDE = 64  # bytes of the pickle of an int beside its own, at most
 
@@ -268,8 +268,7 @@ def spread_from(
                 alike = found
             _, views, counts = found
             view = views[places.index(at)]
-            # The record is written over: of a group's call perhaps before it returns.
-            return view.copy() if shown.on_group else view, counts
+            return view, counts
         try:
             value = read(part, at)
         except Exception as error:  # of the value's own code: it is raised when the superstep has ended
@@ -305,9 +304,9 @@ def spread(
         return NOT_SMALL
     agreed = {key: str(one) for key, one in agreed.items()}
     if bsp.p == 1:
-        found = to_the_end(shown, name, spread_alone(shown, name, agreed))
+        found = spread_alone(shown, name, agreed)
     elif bsp.pid == root:
-        found = to_the_end(shown, name, spread_from_here(bsp, shown, name, agreed, flat))
+        found = spread_from_here(bsp, shown, name, agreed, flat)
     else:
         found = spread_from(root, shown, name, agreed, steps)
     return remember(bsp, (name, root, kind), found)(value, out)

@@ -311,6 +311,8 @@ def _small(bsp: BSP, keys: Any, values: Any = None, stable: bool = False, algori
     """Keys without values, where an all-gather of them is the cheapest."""
     if values is not None or algorithm is not None or (stable is not False and flag("sort", "stable", stable)):
         return NOT_SMALL
+    if bsp.shown is None or bsp.shown.on_group:  # other groups may have fewer supersteps
+        return NOT_SMALL
     if type(keys) is float or (type(keys) is int and -INT_END <= keys < INT_END):
         return _small_numbers(bsp, keys)
     if isinstance(keys, np.ndarray) and type(keys) is not np.ndarray:
@@ -318,7 +320,7 @@ def _small(bsp: BSP, keys: Any, values: Any = None, stable: bool = False, algori
         keys = keys.view(np.ndarray)
     if type(keys) is np.ndarray and keys.ndim == 1 and keys.dtype.kind in "biufc":
         shown = bsp.shown  # `is_at_once` of an all-gather, in fewer steps
-        return _small_blocks(bsp, shown, keys) if bsp.p > 1 and shown is not None and shown.ready else NOT_SMALL
+        return _small_blocks(bsp, shown, keys) if bsp.p > 1 and shown.ready else NOT_SMALL
     return NOT_SMALL
 
 
@@ -328,7 +330,7 @@ def _small_numbers(bsp: BSP, key: float) -> Any:
     found: tuple[Exchange, int] | None = bsp.prepared.get(remembered)
     if found is None:
         way, p = choose(bsp.machine, 1, Widths(8, None, 0), True, True), bsp.p
-        if not _all_to_all(way, p) or bsp.shown is None or bsp.shown.on_group:  # merging is work before others go on
+        if not _all_to_all(way, p):
             return NOT_SMALL
         exchange = new_exchange(bsp, "sort", {**_agreed(f"one {kind.__name__}"), **SHORT_WAY}, plan_allgather(p))
         found = remember(bsp, remembered, (exchange, _merging(way, p, p)))

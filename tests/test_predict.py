@@ -611,7 +611,18 @@ def main(bsp):
         collectives.total_exchange(grid.row, [small] * bsp.p)
         collectives.gather_blocks(grid.row, small)
         collectives.exclusive_prefix(grid.row, 1.0, np.add)
+        collectives.allreduce(grid.row, (1.0, bsp.pid), max)
+        collectives.reduce_scatter(grid.row, small, np.add)
+        collectives.argmax(grid.row, small)
+        collectives.argmin(grid.row, small)
+        collectives.top_k(grid.row, small, 2)
+        collectives.segmented_prefix(grid.row, small, small > 0, np.add)
+    with bsp.label("in blocks, on a group"):
+        collectives.sort(grid.row, small)
+        collectives.histogram(grid.row, small)
     with bsp.label("large, on a group"):
+        collectives.allreduce(grid.row, big, np.add)
+        collectives.reduce_scatter(grid.row, np.append(big, big), np.add)
         collectives.broadcast(grid.row, big)
         collectives.allgather(grid.row, big)
         collectives.gather(grid.row, big if bsp.pid else small, root=0)

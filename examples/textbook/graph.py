@@ -84,7 +84,7 @@ class Graph(Neighbours):
             queue.send(self.layout.owner(found["target"]), np.rec.fromarrays([found["target"], found["source"]], EDGE))
         self.own = np.arange(n)[self.layout.part(bsp.pid)]
         super().__init__(self.own.size, self.layout.local(queue.values["source"]), queue.values["target"])
-        self.reached = bsp.queue(np.int32)
+        self.reached = bsp.queue(np.int64)
         self.everybody = self.reached.pattern(np.arange(bsp.p))
 
 
@@ -93,25 +93,25 @@ def distances(graph: Graph, root: int) -> Ints:
     bsp, reached = graph.bsp, graph.reached
     distance = np.full(graph.own.size, -1)
     new, level, going = np.flatnonzero(graph.own == root), 0, True
-    while going:
-        distance[new] = level
-        with bsp.superstep("level"):
+    with bsp.label("level"):
+        while going:
+            distance[new] = level
             neighbours = graph.neighbours(new)
             bsp.work(neighbours.size)
             reached.send(*graph.layout.places(np.unique(neighbours)))
             if new.size:
                 graph.everybody.send(-1)  # no vertex: there are some in this level
-        found = np.unique(reached.values)
-        new, level, going = found[1:], level + 1, found.size > 0
-        new = new[distance[new] < 0]
+            bsp.sync()
+            found = np.unique(reached.values)
+            new, level, going = found[1:][distance[found[1:]] < 0], level + 1, found.size > 0
     return distance
 
 
 def components(graph: Graph) -> Ints:
     """The smallest number in the component of each of this processor's vertices."""
     bsp, n, edges = graph.bsp, graph.layout.shape[0], graph.targets.size
-    # Behind the vertices is a place of each processor, 0 where one of its labels has changed: all hear of all.
-    label = bsp.register(np.append(graph.own, 0), Cyclic(n + bsp.p, bsp.p))
+    # Behind the vertices is a place of each processor, for minus how many of its labels have changed: all hear of all.
+    label = bsp.register(np.append(graph.own, -1), Cyclic(n + bsp.p, bsp.p))
     with bsp.superstep("pattern"):
         heard = label.global_pattern(np.append(graph.targets, np.arange(n, n + bsp.p)))
     joined = np.append(np.flatnonzero(graph.degree), -1)
@@ -122,8 +122,8 @@ def components(graph: Graph) -> Ints:
             bsp.work(edges)
         smallest, before = np.minimum.reduceat(ticket.value, first), label.local[joined]
         label.local[joined] = np.minimum(smallest, before)
-        label.local[-1] = (smallest >= before)[:-1].all()
-        going = not smallest[-1]
+        label.local[-1] = -np.count_nonzero((smallest < before)[:-1])
+        going = smallest[-1] < 0
     label.free()
     return label.local[:-1]
 

@@ -2,7 +2,7 @@
 
 All show their records in one superstep, those of all groups; each reads its own group's. What has no room in a record
 is sent in the same exchange, and a group that takes more supersteps rides in it: then the others go on with it until
-all groups are done, once they have read (`end`).
+all groups are done, once they have read (`to_the_end`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from ..ground.chunk import Counted, pack_counts
 from ..ground.short_records import Showable
 from ..rides.ride import Supersteps, signature
-from ..rides.shown import Begin, Counts, Read, Shown
+from ..rides.shown import ELSEWHERE, Begin, Counts, Read, Shown
 from ..transport import Arrival
 from ..transport.media.showing import Showing
 from ..ways import BY_RECORD
@@ -44,6 +42,7 @@ class GroupShown(Shown):
         self._members = tuple(members[number] for number in self.others)
         self._pids: dict[tuple[int, ...], tuple[int, ...]] = {}  # of sources, which are the group's numbers
         self._calls = engine.rides.group_calls.on(members)
+        self._called = False  # whether a plain call goes on, see `to_the_end`
         self._more = False  # whether other groups go on after the superstep that has ended last
         if not self.others and not group.singles:
             self.idle = [([], [], [0], pack_counts(0, 0, 0, 0, BY_RECORD))]
@@ -78,11 +77,6 @@ class GroupShown(Shown):
         self._calls.take_back()
         return calls.came(self._group, name, steps(), *self.taken())
 
-    def hear(self, name: str, label: float, signature: int, at: int, read: Read) -> Any:
-        found = super().hear(name, label, signature, at, read)
-        self.end(name)
-        return found
-
     def show_record(
         self,
         name: str,
@@ -97,32 +91,31 @@ class GroupShown(Shown):
         pids = self._pids.get(sources)
         if pids is None:
             pids = self._pids[sources] = tuple(self._group.members[source] for source in sources)
-        found = super().show_record(name, label, signature, counts, value, pids, read, like)
-        if read is not None:
-            self.end(name)
-        return found
+        return super().show_record(name, label, signature, counts, value, pids, read, like)
 
-    def end(self, name: str) -> None:
-        """This group is done, and has read its records, which are written over by its next call; others may go on."""
-        more, self._more = self._more, False
-        calls = self._engine.group_rides
-        if more and calls is not None:
-            calls.wait(name)
+    def pipe(self) -> int:
+        return ELSEWHERE
 
-    def _ride_on(self, name: str, *others: Any) -> list[Any]:
-        found = copied(super()._ride_on(name, *others))
-        self.end(name)
-        return found
+    def to_the_end(self, name: str, call: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+        """A plain call, which ends when those of other groups do: after all has been read, combined and charged.
+
+        Records, and what has come, are written over where others go on; and what is charged belongs to the superstep
+        that others may have then.
+        """
+        if self._called:
+            return call(*args, **kwargs)
+        self._called = True
+        try:
+            return call(*args, **kwargs)
+        finally:  # an op that raises keeps nobody waiting
+            self._called = False
+            more, self._more = self._more, False
+            calls = self._engine.group_rides
+            if more and calls is not None:
+                calls.wait(name)
 
     def _take(
         self, name: str, arrival: Arrival, seconds: float, sent: Counted, got: Counted, differs: str = ""
     ) -> bool:
         self._more = super()._take(name, arrival, seconds, sent, got, differs)
         return self._more
-
-
-def copied(found: list[Any]) -> list[Any]:
-    """What has come to a group, and what records have, with its arrays copied: other groups may go on, and that is
-    written over, before the call returns.
-    """
-    return [one.copy() if isinstance(one, np.ndarray) else one for one in found]

@@ -71,12 +71,10 @@ class Shown:
     def ready(self) -> bool:
         """Whether the next superstep may be one of what primitives of one superstep show or send each other (`swap`).
 
-        Not on a group, not where a trace is made of what is sent, and not where something else has to go with it.
+        Not where a trace is made of what is sent, and not where something else has to go with it.
         """
         engine = self._engine
-        return (
-            not (self.on_group or engine.registrations.declared or engine.tracer is not None) and engine.gate.limit > 0
-        )
+        return not engine.registrations.declared and engine.tracer is None and engine.gate.limit > 0
 
     def __init__(self, engine: SuperstepEngine, transport: Showing) -> None:
         self._engine, self._pad, self._rides, self._account = engine, transport.pad, engine.rides, engine.account
@@ -133,6 +131,10 @@ class Shown:
         pipe = self._pad.pipe
         assert pipe is not None
         return pipe
+
+    def to_the_end(self, name: str, call: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
+        """A plain call, from its beginning until the other groups are done too: see groups/shown.py."""
+        return call(*args, **kwargs)
 
     def send_through(self, name: str, at: int, place: int, array: NDArray[Any]) -> None:
         """Send an array through the pipe, when the superstep has ended whose record says so.
@@ -404,10 +406,16 @@ class Shown:
             enter = clock()
             arrival = engine.route(RIDES, None, parcels, COUNTS)
             came: list[Message] = []
-            got = _letters(arrival, came) if engine.group_rides is None and not rides.riding else None
-            if got is not None and [one[0] for one in came] == expected and all(one[1] == signature for one in came):
-                engine.account.log.note_own(label, enter, clock(), sent, got)
-                return [payload for _, _, payload in came]
+            got = None if rides.riding else _letters(arrival, came)
+            if got is not None and len(came) == len(expected):
+                payloads = {source: payload for source, of_call, payload in came if of_call == signature}
+                sources = [self.pids[number] for number in expected]
+                if payloads.keys() == set(sources):
+                    log = engine.account.log
+                    log.note_own(label, enter, clock(), sent, got)
+                    if words and engine.group_rides is not None:  # something else may have ridden on others' groups
+                        log.rode({name: words}, name)
+                    return [payloads[pid] for pid in sources]
         except BaseException as error:
             self._leave(error, name)
             raise
