@@ -133,6 +133,28 @@ def test_the_table_has_measured_beside_predicted(trace: Path, capsys: pytest.Cap
     assert "9e-06 / 9e-06" in rows[0]  # o of the nine that it acquired
 
 
+def test_on_a_terminal_columns_are_left_out_and_no_figure_is_cut(
+    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lines(*options: str, width: str = "") -> list[str]:
+        monkeypatch.setenv("COLUMNS", width)
+        assert command(["report", *options, str(trace)]) == 0
+        return [
+            line for line in capsys.readouterr().out.splitlines() if line[0] in "┏┃│" or line.startswith("Left out of")
+        ]
+
+    whole = lines()
+    *narrow, left_out = lines(width="80")
+    assert max(map(len, narrow)) <= 80 < len(whole[0])
+    assert "…" not in "".join(narrow)
+    assert "9e-06 / 9e-06" in whole[2]
+    assert "9e-06 / 9e-06" not in narrow[3]  # o
+    assert "words sent" not in "".join(narrow)
+    assert left_out.startswith("Left out of 80 columns: words sent, acquired, sent, ")
+    assert left_out.endswith(f"; `pybsp report --wide`, or COLUMNS={len(whole[0])}, has all.")
+    assert lines("--wide", width="80") == lines(width=str(len(whole[0]))) == whole
+
+
 def test_messages_that_are_not_in_it_are_said(trace: Path) -> None:
     (whole,) = logp_report.read(str(trace))
     assert not any("not in it" in note for note in logp_report.notes(whole))

@@ -512,6 +512,9 @@ def test_a_machine_file_keeps_the_exchange_and_refuses_a_wrong_one_by_its_field(
         path.write_text(text.replace(old, new, 1))
         with pytest.raises(UsageError, match=rf"machine file {path}: bsp.exchange.{field}: expected a finite number"):
             BSPMachine.load(path)
+    path.write_text(text.replace('"l": 4.0', '"l": 4.0, "late": {"raven": 1.0}', 1))
+    with pytest.raises(UsageError, match=f"machine file {path}: bsp.exchange: BSPMachine: late must be"):
+        BSPMachine.load(path)
     found, warning = for_p(machine, 4, "it")
     assert found.exchange is not None
     assert (found.exchange.p, found.exchange.g, warning is None) == (4, 0.5, False)

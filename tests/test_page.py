@@ -244,6 +244,7 @@ def test_without_a_machine_a_report_says_how_to_measure_it_with_the_runs_router(
         ({"kinds": [[4] * BINS] * 4}, r"trace\.kinds: expected numbers of labels, below 4"),
         ({"labels": []}, r"trace\.labels: expected a list of 1 to inf"),
         ({"lane": 0}, r"trace\.lane: expected a whole number of at least 1"),
+        ({"p": 7, "lane": 2}, r"trace\.p: expected p = 4, as its run has, got 7"),
     ],
 )
 def test_a_damaged_trace_is_an_error_that_names_file_and_field(ledger: Path, change: dict[str, Any], said: str) -> None:
@@ -266,6 +267,18 @@ def test_damaged_ledgers_are_refused_or_drawn(ledger: Path, tmp_path: Path) -> N
             continue
         assert {tag for tag, _ in Page(out).tags} <= TAGS
     assert drawn
+
+
+@pytest.mark.parametrize("name", ["seconds", "computing", "exchange", "sent"])
+@pytest.mark.parametrize("figure", [5e-324, 1e-323, 1e-310, 1e308])
+def test_figures_of_a_trace_at_the_ends_of_all_numbers_are_drawn(
+    ledger: Path, tmp_path: Path, name: str, figure: float
+) -> None:
+    whole, out = json.loads(ledger.read_text()), tmp_path / "page.html"
+    kept = whole["runs"][0]["trace"]
+    kept[name] = figure if name == "seconds" else [[figure] * BINS] * 4
+    ledger.write_text(json.dumps(whole))
+    assert page.write([str(ledger)], str(out)) == 0  # a warning would be an error
 
 
 @pytest.mark.parametrize("name", ["seconds", "seconds_mean", "measured", "exchange_predicted", "charged"])

@@ -809,6 +809,83 @@ def test_a_ledger_without_a_machine_file_goes_by_its_own_machine(
     assert "--machine: expected a machine file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("place", "change", "said"),
+    [
+        ((), {"l": None}, r"runs\[0\]\.machine: expected an object of g, l, r, got one without l"),
+        ((), {"o_way": {"raven": 1.0}}, r"runs\[0\]\.machine: BSPMachine: o_way must be finite seconds .* by name"),
+        ((), {"after": [[2.0, 1.0], [1.0, 1.0]]}, r"runs\[0\]\.machine: BSPMachine: after must be rows"),
+        (("exchange",), {"g": None}, r"runs\[0\]\.machine\.exchange: expected an object of g, l, r, got one without g"),
+        (("exchange",), {"late": 1}, r"runs\[0\]\.machine\.exchange\.late: expected an object, got 1"),
+        (("exchange",), {"exchange": 1}, r"runs\[0\]\.machine\.exchange\.exchange: expected an object of g, l, r"),
+    ],
+)
+def test_a_damaged_machine_of_a_ledger_is_an_error_that_names_file_and_field(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    place: tuple[str, ...],
+    change: dict[str, object],
+    said: str,
+) -> None:
+    monkeypatch.delenv("PYBSP_MACHINE", raising=False)
+    path = tmp_path / "ledger.json"
+    here = dataclasses.replace(MACHINE, p=2, exchange=BSPMachine(2, g=2.0, l=3.0, r=1.0))
+    whole = pybsp.simulate(lambda bsp: bsp.sync(), machine=here).ledger.as_json(["a", "a"], "direct")
+    machine = whole["machine"]
+    for name in place:
+        machine = machine[name]
+    machine.update(change)
+    for name, value in change.items():
+        if value is None:
+            del machine[name]
+    append_run(path, whole, first=True)
+    assert command(["predict", str(path)]) == 2
+    assert re.search(rf"ledger file .*ledger\.json: {said}", capsys.readouterr().err)
+
+
+def test_a_file_of_a_ledgers_name_that_is_none_is_told_before_a_machine_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYBSP_MACHINE", raising=False)
+    path = tmp_path / "ledger.json"
+    path.write_text("")
+    assert command(["predict", str(path)]) == 2
+    assert f"ledger file {path}: is not JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("of_ledger", [True, False])
+def test_a_prediction_leaves_out_columns_until_it_fits_into_a_terminal_and_cuts_no_figure(
+    files: tuple[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    of_ledger: bool,
+) -> None:
+    path = tmp_path / "ledger.json"
+    append_run(path, pybsp.simulate(main_of_ledger, p=2).ledger.as_json(["a", "a"], "direct"), first=True)
+    arguments = [str(path)] if of_ledger else [files[0], "1000", "-p", "2"]
+
+    def lines(width: str) -> list[str]:
+        monkeypatch.setenv("COLUMNS", width)
+        assert command(["predict", *arguments, "--machine", files[1]]) == 0
+        return [
+            line for line in capsys.readouterr().out.splitlines() if line[0] in "┏┃│" or line.startswith("Left out of")
+        ]
+
+    whole = lines("")
+    assert len(whole[0]) > 80
+    *narrow, left_out = lines("80")
+    assert max(map(len, narrow)) <= 80
+    assert "…" not in "".join(narrow)
+    assert left_out == f"Left out of 80 columns: supersteps, {left_out.split(', ', 1)[1]}"
+    assert left_out.endswith(f"; COLUMNS={len(whole[0])} has all.")
+    if of_ledger:  # a program's times are others each time
+        assert lines(str(len(whole[0]))) == whole
+        for row, fewer in zip(rows("\n".join(whole)), rows("\n".join(narrow)), strict=True):
+            assert {*fewer} <= {*row}
+
+
 def test_a_ledger_without_runs_is_told_as_by_a_report(
     files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

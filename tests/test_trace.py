@@ -421,3 +421,7 @@ def test_a_report_says_what_work_of_each_kind_takes(tmp_path: Path, capsys: pyte
         path.write_text(json.dumps({"format": "pybsp-ledger", "version": 2, "runs": [{**whole, "kinds": kinds}]}))
         assert command(["report", str(path)]) == 2
         assert f"l.json: runs[0].{wrong}" in capsys.readouterr().err
+    whole["virtual"], whole["machine"]["exchange"] = False, {**whole["machine"], "rates": "fast"}
+    path.write_text(json.dumps({"format": "pybsp-ledger", "version": 2, "runs": [whole]}))
+    assert command(["report", str(path)]) == 2
+    assert "l.json: runs[0].machine.exchange.rates: expected an object, got 'fast'" in capsys.readouterr().err

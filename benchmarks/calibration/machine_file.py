@@ -220,7 +220,11 @@ def edited(path: str | os.PathLike[str], calibration: Calibration) -> list[str]:
     Raises:
         UsageError: what is in force cannot be read.
     """
-    content, measured = read_parts(Path(path)), json.loads(json.dumps(to_json(calibration)))
+    content = read_parts(Path(path))
+    try:
+        measured = json.loads(json.dumps(to_json(calibration)))
+    except UsageError as error:
+        raise UsageError(f"machine file {path}: calibration: {error}") from None
     found: list[str] = []
     for kind in BSPMachine, EBSPMachine, LogPMachine:
         if kind._PART in content:

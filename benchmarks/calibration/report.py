@@ -35,7 +35,7 @@ UNKNOWN = "-"
 
 def console() -> Console:
     """Where reports are printed."""
-    return TableConsole(140)
+    return TableConsole(140, heeds=False)
 
 
 def silence() -> None:
@@ -143,8 +143,8 @@ def new_table(title: str, left: Sequence[str], right: Sequence[str] = (), last: 
 
 
 def add_row(table: Table, *cells: str) -> None:
-    """Add a row of plain text."""
-    table.add_row(*map(Text, cells))  # text: a bracket in it is no markup
+    """Add a row of plain text, which goes on in another line where it has no room: a figure that is cut is another."""
+    table.add_row(*(Text(cell, overflow="fold") for cell in cells))  # text: a bracket in it is no markup
 
 
 def _figures(title: str, rows: Iterable[tuple[str, Estimate | None, str, str]]) -> Table:

@@ -8,4 +8,5 @@ Each has a function `add_options(parser)`, as other commands have in files of th
     starting.py     how `pybsp run` starts ranks here, under Slurm too; configured.py: its settings, and where from
     labelled.py     a rank of `pybsp run --label-output`; probe.py: one of `pybsp doctor`
     table.py        a ledger as a table; page.py: as a page of HTML; logp_report.py: LogP runs
+    fitting.py      tables on terminals
 """

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 from rich.text import Text
 
 from ..errors import UsageError, harmless
@@ -21,7 +20,10 @@ from ..logp.replay import predict
 from ..logp.timeline import PARTS, Timeline
 from ..logp.traced_run import TracedRun, run_of
 from ..machines.logp import LogPMachine
+from .fitting import WIDTH, fitted
 
+# What a narrow table leaves out first comes first.
+LEAST_TELLING = ("words sent", "acquired", "sent", "G [s]", "stalled [s]", "o [s]", "waiting [s]", "computing [s]")
 ROWS = 64  # processors of a table, and lanes of a picture
 BINS = 240
 RUNS = 8  # of a file, on a page
@@ -73,21 +75,16 @@ def read(path: str, machine: LogPMachine | None = None) -> list[TracedRun]:
     return found
 
 
-def report(path: str, machine: LogPMachine | None) -> int:
-    """Print the tables of all LogP runs of a trace file; the exit status."""
-    console = TableConsole(240)
+def report(path: str, machine: LogPMachine | None, wide: bool = False) -> int:
+    """Print the tables of all LogP runs of a trace file, as `table.report` those of a ledger; the exit status."""
+    console = TableConsole(WIDTH, wide)
     for number, run in enumerate(read(path, machine), 1):
         for line in (title(number, run), headline(run)):
             console.print(Text(line), highlight=False, soft_wrap=True)
-        shown = Table()
         head, rows = cells(run)
-        for name in head:
-            shown.add_column(Text(name), justify="right")
-        for row in rows[:-1]:
-            shown.add_row(*row)
-        shown.add_section()
-        shown.add_row(*rows[-1])
-        console.print(shown)
+        columns = dict(zip(head, zip(*rows, strict=True), strict=True))
+        for part in fitted(columns, console.room, LEAST_TELLING, "pybsp report --wide"):
+            console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
         for line in notes(run):
             console.print(Text(line), highlight=False, soft_wrap=True)
     return 0

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.table import Table
+from rich.text import Text
 
 from ..errors import UsageError, harmless
 from ..ground import settings
@@ -46,12 +46,15 @@ from ..processes.forked import RepeatedInput, forked
 from ..rides.shown import shown_by
 from ..runs import machine_cache, simulation, threads
 from ..ways import Used
+from .fitting import WIDTH, fitted
 from .page import framed, put
 from .table import NO_RUN
 
 SCALED = ("g", "l", "o_msg", "o_item", "r")  # numbers of a machine, and tables of it
 SCALED_TABLES = ("o_way", "g_way", "late", "first")
 _NAMES = (*SCALED, *SCALED_TABLES)
+# What a narrow table leaves out first comes first.
+LEAST_TELLING = ("supersteps", "+- [s]", "latency", "imbalance", "exchange", "computing", "efficiency")
 _WITH_P = re.compile(r"\{(?:(\d+) ?\* ?)?p(?: ?\* ?(\d+))?\}")  # {p}, {100*p}, {p*100}
 _OTHERWISE_WITH_P = re.compile(r"\{(?:[\d\s.+*/()_-]|(?<=\d)e)*p(?:[\d\s.+*/()p_-]|(?<=\d)e)*\}")  # {p+1}, {1e3*p}
 
@@ -235,7 +238,7 @@ def _predict(options: argparse.Namespace) -> int:
         raise UsageError(f"--scale: {' '.join(options.scale)}: {error}") from None
     if options.html is not None:
         require_outputs([("--html", options.html)], [("--machine", path), ("what is predicted", options.target)])
-    of_ledger = options.target.endswith(".json") or is_ledger(options.target)  # what else is JSON is refused as one
+    of_ledger = _means_ledger(options.target)
     if machine.calibrated and machine.p == 1 and _by(machine).g == _by(machine).o_msg == 0.0:
         raise UsageError(
             f"--machine: {path}: measured with p = 1, where nothing is sent, so it has no g: expected a file of more "
@@ -273,15 +276,12 @@ def _predict(options: argparse.Namespace) -> int:
         raise UsageError(f"{by} it would take longer than any number of seconds: expected others")
     if options.html is not None:
         _write(options, tables, remarks)
-    console = TableConsole(200)
+    console = TableConsole(WIDTH)
     for one in tables:
         console.print(harmless(one.title), highlight=False, markup=False, soft_wrap=True)
-        table = Table()
-        for name in one.head:
-            table.add_column(name, justify="left" if name == "label" else "right")
-        for row in one.rows:
-            table.add_row(*row)
-        console.print(table, markup=False)
+        cells = dict(zip(one.head, zip(*one.rows, strict=True), strict=True))
+        for part in fitted(cells, console.room, LEAST_TELLING, sums="label" in cells):
+            console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
     for line in remarks:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     return 0
@@ -289,12 +289,17 @@ def _predict(options: argparse.Namespace) -> int:
 
 def _own_machine(target: str) -> BSPMachine | None:
     """The calibrated machine that all runs of a ledger have; None where that is none, or no ledger."""
-    runs = read(target)["runs"] if Path(target).is_file() and is_ledger(target) else []
+    runs = read(target)["runs"] if _means_ledger(target) else []
     if not runs or not runs[0]["machine"]["calibrated"] or "g" not in runs[0]["machine"]:
         return None
     machine, p = runs[0]["machine"], runs[0]["p"]
     same = all((run["machine"], run["p"]) == (machine, p) for run in runs)
-    return BSPMachine.of_json(machine, p, f"ledger file {target}") if same else None
+    return BSPMachine.of_json(machine, p, f"ledger file {target}", "runs[0].machine") if same else None
+
+
+def _means_ledger(target: str) -> bool:
+    """Whether it is taken for a ledger: what else is JSON is refused as one."""
+    return target.endswith(".json") or is_ledger(target)
 
 
 def _measured_here() -> str:

@@ -17,7 +17,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add those of `report`."""
     parser.add_argument("ledger", nargs="+", help="a file written by --ledger; of LogP programs, by --trace")
     parser.add_argument("--all", action="store_true", help="a line for each superstep, not for each label")
-    parser.add_argument("--wide", action="store_true", help="all columns of a ledger, also beyond a terminal's width")
+    parser.add_argument("--wide", action="store_true", help="all columns, also beyond a terminal's width")
     parser.add_argument(
         "--html", metavar="FILE", help="write a page of it, with pictures; two ledgers stand side by side"
     )
@@ -50,6 +50,6 @@ def _report_traces(options: argparse.Namespace, traces: Sequence[str]) -> int:
         raise UsageError(f"expected one trace file, got {' '.join(options.ledger)}")
     machine = None if options.machine is None else LogPMachine.load(options.machine)
     if options.html is None:
-        return logp_report.report(traces[0], machine)
+        return logp_report.report(traces[0], machine, options.wide)
     heading = f"Trace {Path(traces[0]).name}"
     return page.put(page.framed(heading, logp_report.page_parts(traces[0], machine)), options.html)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +16,7 @@ from ..ledger.ledger_file import read
 from ..ledger.pictures import bars_of, columns, headline
 from ..ledger.records import PartTotals, Supersteps
 from ..runs.machine_cache import DOUBTFUL
+from .fitting import WIDTH, fitted
 
 # What a title shows of a machine, as far as it has it.
 UNITS = {"g": "s/word", "l": "s", "g1": "s/word", "g2": "s/word", "s": "s", "r": "flop/s", "o_msg": "s", "o_item": "s"}
@@ -25,8 +25,6 @@ LEAST_TELLING = (
     *("+- p95 [s]", "+- median [s]", "by w/r [s]", "w [flop]", "items", "M [words]", "messages", "waiting [s]"),
     *("predicted [s]", "imbalance", "h [words]", "predicted/measured", "computing [s]", "exchange [s]"),
 )
-_WIDTH = 240  # of lines where nothing bounds it
-_LABEL = 24  # of a label's in a narrow table
 _MOVED = 0.1  # of the latency of a machine file: what a run has found is said if it differs by more
 _LITTLE = 0.01  # of all supersteps: what is computed after them is said if it is more
 
@@ -35,9 +33,7 @@ NO_RUN = "No BSP run is in it."
 
 def report(path: str, every: bool, wide: bool = False) -> int:
     """Print the tables of all runs in a ledger file: all columns, or those for which a terminal has room."""
-    console = TableConsole(_WIDTH, heeds=not wide)
-    if wide:
-        console.width = _WIDTH
+    console = TableConsole(WIDTH, wide)
     runs = read(path)["runs"]
     if not runs:
         console.print(Text(NO_RUN), highlight=False)
@@ -49,9 +45,7 @@ def report(path: str, every: bool, wide: bool = False) -> int:
             highlight=False,
             soft_wrap=True,
         )
-        for part in _tables(
-            run["supersteps"], run["machine"], every, 0 if wide or not console.bounded else console.width
-        ):
+        for part in _tables(run["supersteps"], run["machine"], every, console.room):
             console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
         for note in notes(run):
             console.print(Text(note), highlight=False, soft_wrap=True)
@@ -206,47 +200,4 @@ def _tables(records: Supersteps, machine: dict[str, Any], every: bool, width: in
         of_shown[name].append(column(total))
     numbers.append(str(total.supersteps))
     cells = {"superstep" if every else "supersteps": numbers, "label": [*labels, "total"], **of_shown}
-    needed = sum(_widths(cells, False).values()) + 1
-    if not width or needed <= width:
-        yield _table(cells, False)
-        return
-    widths, out = _widths(cells, True), []
-    for name in LEAST_TELLING:
-        if name in cells and sum(widths[one] for one in cells) + 1 > width:
-            out.append(name)
-            del cells[name]
-    yield _table(cells, True)
-    if out:
-        yield Text(
-            f"Left out of {width} columns: {', '.join(out)}; `pybsp report --wide`, or COLUMNS={needed}, has all."
-        )
-
-
-def _head(name: str, narrow: bool) -> str:
-    """What stands above a column, in two lines where the table is narrow."""
-    return name.replace(" [", "\n[").replace("/m", "/\nm") if narrow else name
-
-
-def _widths(cells: Mapping[str, Sequence[str]], narrow: bool) -> dict[str, int]:
-    """Of each column, with a line and blanks around it."""
-    found = {
-        name: 3 + max(map(cell_len, (*_head(name, narrow).split("\n"), *column))) for name, column in cells.items()
-    }
-    return {**found, "label": min(found["label"], _LABEL + 3)} if narrow else found
-
-
-def _table(cells: Mapping[str, Sequence[str]], narrow: bool) -> Table:
-    table = Table()
-    for name in cells:  # as text: a unit in brackets is no markup
-        label = name == "label"
-        table.add_column(
-            Text(_head(name, narrow)),
-            justify="left" if label else "right",
-            max_width=_LABEL if label and narrow else None,
-        )
-    *rows, last = zip(*cells.values(), strict=True)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    table.add_section()
-    table.add_row(*map(Text, last))
-    return table
+    yield from fitted(cells, width, LEAST_TELLING, "pybsp report --wide")

@@ -12,17 +12,19 @@ class TableConsole(Console):
 
     Args:
         width: of lines in a file or a pipe, where nothing is to be cut.
-        heeds: whether COLUMNS says what it is there too.
+        wide: whether lines are as long on a terminal too.
+        heeds: whether COLUMNS says how wide a file or a pipe is.
 
     Attributes:
-        bounded: whether the width is of a terminal, or asked for.
+        room: columns of text of a terminal, or that are asked for; 0: nothing bounds them.
     """
 
-    def __init__(self, width: int, heeds: bool = False) -> None:
+    def __init__(self, width: int, wide: bool = False, heeds: bool = True) -> None:
         super().__init__()
-        self.bounded = self.is_terminal or (heeds and os.environ.get("COLUMNS", "").isdigit())
-        if not self.bounded:
-            self.width = width
+        if not wide and (self.is_terminal or (heeds and os.environ.get("COLUMNS", "").isdigit())):
+            self.room = self.width
+        else:
+            self.room, self.width = 0, width
 
     def on_broken_pipe(self) -> None:
         """It is left to the command what its status is when its reader has seen enough."""

@@ -62,7 +62,7 @@ class Axis:
             first, last = round(math.log10(self.low)), round(math.log10(self.high))
             return [10.0**power for power in range(first, last + 1, max(1, (last - first) // 5))]
         span = self.high / 2 - self.low / 2
-        if span <= 0:
+        if span < 1e-307:  # ticks between would be no numbers
             return [self.low]
         power = 10.0 ** math.floor(math.log10(span / 2.5))
         step = next((digit * power for digit in (1, 2, 5, 10) if span / (digit * power) <= 2.5), 10 * power)
@@ -228,7 +228,7 @@ def shades(cells: NDArray[np.float64], along: Axis, up: Axis, side: int = 0) -> 
     wide, tall = (width - LEFT - RIGHT) / columns, (high - TOP - BOTTOM) / rows
     least, most = (float(cells[cells > 0].min()), float(cells.max())) if (cells > 0).any() else (1.0, 1.0)
     # What differs little looks alike: a shade is at least a factor of 1.3.
-    lowest = math.log(min(least, most / 1.3 ** len(SHADES)))
+    lowest = min(math.log(least), math.log(most) - len(SHADES) * math.log(1.3))
     place = (np.log(np.where(cells > 0, cells, most)) - lowest) / (math.log(most) - lowest)
     kinds = np.where(cells > 0, 1 + np.minimum((place * len(SHADES)).astype(int), len(SHADES) - 1), 0)
     found = []

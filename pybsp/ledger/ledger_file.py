@@ -55,13 +55,11 @@ _PARAMETERS = {
     "r": rate,
     **dict.fromkeys(("error_median", "error_p95"), optional(_FIGURE)),
 }
+_PREDICTING = {**_PARAMETERS, "rates": table(rate)}
 _MACHINE = fields(
     {"calibrated": flag},
-    {
-        **_PARAMETERS,
-        "exchange": optional(fields({}, _PARAMETERS, others=untouched)),
-        "rates": table(rate),
-    },
+    # A report takes what the exchange has for the machine's own.
+    {**_PREDICTING, "exchange": optional(fields({}, {"calibrated": flag, **_PREDICTING}, others=untouched))},
     others=untouched,
 )
 _figures = itemgetter(*STORED)
@@ -180,6 +178,10 @@ def _run(value: Any) -> dict[str, Any]:
             misfit = MisfitError(f"a list of p = {found['p']}, one of each processor", f"a list of {len(found[name])}")
             misfit.steps.append(f".{name}")
             raise misfit
+    if "trace" in found and found["trace"]["p"] != found["p"]:
+        misfit = MisfitError(f"p = {found['p']}, as its run has", f"{found['trace']['p']}")
+        misfit.steps.append(".trace.p")
+        raise misfit
     count = len(found["supersteps"])
     for field in "parts", "kinds", "index_bytes", "riding":
         for name in found.get(field, ()):

@@ -174,7 +174,7 @@ def traced(trace: dict[str, Any], sent: int, colours: Mapping[str, str]) -> Iter
     a_bin = in_lane * (trace["seconds"] / bins or 1.0)
 
     yield "<h3>Timeline by processor: what it does</h3>"
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         shares = np.stack([figures[name] / a_bin for name in ("computing", "waiting", "exchange")])
         shares /= np.maximum(1.0, shares.sum(axis=0))
     names = ["computing", "waiting for the slowest", "exchange"]

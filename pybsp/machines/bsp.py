@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from ..ground.decoding import Decoder, decode, each, fields, flag, one_of, optional, rate, table
+from ..ground.decoding import Decoder, decode, each, fields, flag, one_of, optional, rate, table, untouched
 from ..ways import (
     BY_GET,
     BY_MAIL,
@@ -385,7 +385,7 @@ class BSPMachine(MachinePart):
                 f"got {len(hosts)}"
             )
         if "exchange" in part:
-            part["exchange"] = cls._of(path, {"p": part["p"], "r": part["r"], **part["exchange"]})
+            part["exchange"] = cls._of(path, {"p": part["p"], "r": part["r"], **part["exchange"]}, ".exchange")
         return cls._of(path, {**part, "hosts": tuple(hosts)})
 
     def as_part(self) -> dict[str, Any]:
@@ -550,18 +550,28 @@ class BSPMachine(MachinePart):
         }
 
     @classmethod
-    def of_json(cls, parameters: Mapping[str, Any], p: int, origin: str) -> BSPMachine:
+    def of_json(cls, parameters: Any, p: int, origin: str, place: str = "machine") -> BSPMachine:
         """The machine of p processors whose `as_json` a ledger file has.
+
+        Args:
+            parameters: of it.
+            p: processors.
+            origin, place: the file and the field that they are from, for errors.
 
         Raises:
             UsageError: it is none.
         """
-        named = {name: parameters[name] for name in (*cls._REQUIRED, *cls._OPTIONAL) if name in parameters}
-        exchange = named.pop("exchange", None)
-        form = fields({"machine": fields({}, {**cls._REQUIRED, **cls._OPTIONAL})})
-        found = decode({"machine": named}, origin, form)["machine"]
-        alone = None if exchange is None else cls.of_json(exchange, p, origin)
-        return cls(**{**found, "p": p, "exchange": alone})
+        needed = {name: decoder for name, decoder in cls._REQUIRED.items() if name != "p"}
+        optional_ones = {**cls._OPTIONAL, "exchange": untouched}
+        form = fields({place: fields(needed, optional_ones, others=untouched)})
+        found = decode({place: parameters}, origin, form)[place]
+        named = {name: found[name] for name in (*needed, *optional_ones) if name in found}
+        if named.get("exchange") is not None:
+            named["exchange"] = cls.of_json(named["exchange"], p, origin, f"{place}.exchange")
+        try:
+            return cls(p=p, **named)
+        except UsageError as error:
+            raise UsageError(f"{origin}: {place}: {error}") from None
 
     def elsewhere(self, hosts: Sequence[str]) -> str | None:
         """Where a run on these hosts (of each processor) has another placement than was measured: what is different.

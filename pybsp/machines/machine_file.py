@@ -69,12 +69,12 @@ class MachinePart:
         return cls._of(path, cls._part(path))
 
     @classmethod
-    def _of(cls: type[Part], path: str | os.PathLike[str], parameters: dict[str, Any]) -> Part:
-        """The machine of these parameters; what they cannot be together is the file's error."""
+    def _of(cls: type[Part], path: str | os.PathLike[str], parameters: dict[str, Any], within: str = "") -> Part:
+        """The machine of these parameters, which are `within` the part; what they cannot be is the file's error."""
         try:
             return cls(**parameters)
         except UsageError as error:
-            raise UsageError(f"machine file {path}: {cls._PART}: {error}") from None
+            raise UsageError(f"machine file {path}: {cls._PART}{within}: {error}") from None
 
     @classmethod
     def is_in(cls, path: str | os.PathLike[str]) -> bool:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 TERMINAL, LINES = "terminal", "lines"
 EVERY = {TERMINAL: 0.5, LINES: 5.0}  # seconds between two looks
 _OVER = "\r\x1b[K"
+# A terminal cuts what is longer than a line then: what went on below it would not be written over.
+_CUT, _UNCUT = "\x1b[?7l", "\x1b[?7h"
 
 
 class Progress:
@@ -49,7 +51,7 @@ class Progress:
             self._write(self.text(time.monotonic()))
 
     def text(self, now: float) -> str:
-        """`superstep 120 (20 of 200) "iterate", 3.2 s; some 18.1 s left`: where processor 0 is.
+        """`3.2 s, some 18.1 s left: superstep 120 (20 of 200) "iterate"`: where processor 0 is, times first.
 
         Args:
             now: by `time.monotonic`.
@@ -68,18 +70,18 @@ class Progress:
             places.append(place + f' "{account.label}"' * bool(account.label))
             machine = machine.part
         left = self._left(*blocks[0], now) if blocks else ""
-        return f"{', in a part: '.join(places)}, {now - self._began:.1f} s{left}"
+        return f"{now - self._began:.1f} s{left}: {', in a part: '.join(places)}"
 
     def _left(self, block: Counts, done: int, more: float, now: float) -> str:
         """How long so many more supersteps of a block take, by its speed since it was seen; empty while unknown."""
         if self._block[0] is not block:
             self._block = block, now, done
         _, since, before = self._block
-        return f"; some {more * (now - since) / (done - before):.1f} s left" if done > before else ""
+        return f", some {more * (now - since) / (done - before):.1f} s left" if done > before else ""
 
     def _write(self, text: str) -> None:
         shown = f"pybsp: {harmless(text)}"
-        self._file.write(f"{_OVER}{shown}" if self._over else f"{shown}\n")
+        self._file.write(f"{_OVER}{_CUT}{shown}{_UNCUT}" if self._over else f"{shown}\n")
         self._file.flush()
 
     def end(self) -> None:

@@ -27,10 +27,10 @@ def other(**of_bsp: object) -> Calibration:
     return dataclasses.replace(found, bsp=dataclasses.replace(found.bsp, **of_bsp))  # type: ignore[arg-type]
 
 
-def printed(a: Calibration, b: Calibration) -> str:
+def printed(a: Calibration, b: Calibration, width: int = 140) -> str:
     stream = io.StringIO()
     for part in compare.tables(a, b):
-        Console(file=stream, width=140).print(part, highlight=False)
+        Console(file=stream, width=width).print(part, highlight=False)
     return re.sub(r" +", " ", stream.getvalue())
 
 
@@ -69,6 +69,11 @@ def test_what_changed_differs_and_nothing_else() -> None:
 def test_both_are_shown_in_one_unit() -> None:
     text = printed(calibration(), other(l=about(1.5e-3)))
     assert "│ l │ 0.045 │ 0.04275 to 0.04725 │ 1.5 │ 1.425 to 1.575 │ ms │ 33.3 │ differs │" in text
+
+
+def test_on_a_narrow_screen_no_figure_is_cut() -> None:
+    text = printed(calibration(), other(l=Estimate(1.5e-3, -7.0625e-7, 3e-3)), width=80)
+    assert [line for line in text.splitlines() if line.startswith("│") and "…" in line] == []
 
 
 def test_figures_of_all_parts_are_compared() -> None:

@@ -221,6 +221,16 @@ def test_shares_after_no_time_of_computing_are_refused(tmp_path: Path, seconds: 
         machine_file.edited(path, machine_file.read(path))
 
 
+def test_what_no_machine_can_be_made_of_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    whole, path = about(1.0), tmp_path / "machine.json"
+    rows = tuple(After(seconds, whole, whole, whole) for seconds in (1e-3, 1e-2))
+    calibration = dataclasses.replace(WHOLE, exchange=ExchangeFit(BSP, None, after=rows))
+    place = ["calibration", "exchange", "after", 1, "seconds"]
+    path.write_text(json.dumps(changed(machine_file.to_json(calibration), place, 1e-4)))
+    with pytest.raises(UsageError, match=rf"machine file {path}: calibration: BSPMachine: after must be .*ascending"):
+        machine_file.edited(path, machine_file.read(path))
+
+
 def test_a_file_that_cannot_be_read_or_written_says_so(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         machine_file.read(tmp_path / "nothing.json")
