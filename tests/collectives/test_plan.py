@@ -238,6 +238,63 @@ def test_exclusive_prefix_sums_beside_a_sum_of_all_cost_what_the_ledger_says() -
     assert [(r.h_out, r.h_in, r.M, r.work) for r in ledger] == [(s.h_out, s.h_in, s.M, s.w) for s in cost]
 
 
+COPIES = [[2, 0, 3], [], [1], [9, 1], [4]]
+# Of which processors do not do one operation for each item that comes.
+UNEVEN: dict[str, tuple[Callable[[Any], Any], Callable[[], Plan]]] = {
+    "exclusive prefix by blocks": (
+        lambda on: collectives.exclusive_prefix.start(on, np.ones(13), np.add, algorithm="blocks"),
+        lambda: collectives.exclusive_prefix.plan(5, algorithm="blocks", items=13),
+    ),
+    "prefix in the fixed order": (
+        lambda on: collectives.prefix.start(on, np.ones(1), np.add, degree=2, order="fixed"),
+        lambda: collectives.prefix.plan(5, 2, "fixed"),
+    ),
+    "2D-PREFIX of few items": (
+        lambda on: collectives.prefix_2d.start(on, np.ones(2), np.add, degree=2),
+        lambda: collectives.prefix_2d.plan(5, 2, 2),
+    ),
+    "2D-PREFIX in the fixed order": (
+        lambda on: collectives.prefix_2d.start(on, np.ones(7), np.add, order="fixed"),
+        lambda: collectives.prefix_2d.plan(5, 7, order="fixed"),
+    ),
+    "copies": (
+        lambda on: collectives.duplicate.start(on, np.ones(len(COPIES[on.pid])), COPIES[on.pid], degree=2),
+        lambda: collectives.duplicate.plan(5, COPIES),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNEVEN)
+def test_beside_others_the_operations_of_each_processor_count(name: str) -> None:
+    start, plan = UNEVEN[name]
+
+    def main(bsp: BSP, root: int) -> None:
+        tickets = [start(bsp), collectives.reduce.start(bsp, np.ones(100), np.add, root, degree=2)]
+        while not all(ticket.done for ticket in tickets):
+            bsp.sync()
+        bsp.sync()
+
+    machine = BSPMachine.nominal(5)
+    for root in range(5):
+        cost = collectives.together(machine, (plan(), 1), (collectives.reduce.plan(5, 2, root), 100))
+        ledger = simulate(main, root, machine=machine).ledger
+        assert [record.work for record in ledger] == [*(step.w for step in cost), cost.after]
+
+
+@pytest.mark.parametrize("name", UNEVEN)
+def test_the_operations_of_each_processor_of_a_group_are_those_of_its_members(name: str) -> None:
+    plan = UNEVEN[name][1]()
+    among = plan.among((6, 0, 3, 5, 2), 7)
+    costs = []
+    for member in range(7):
+        busy = collectives.reduce.plan(7, 7, member)
+        costs.append([step.w for step in collectives.together(BSPMachine.nominal(7), (among, 1), (busy, 100))])
+    for number, member in enumerate((6, 0, 3, 5, 2)):
+        busy = collectives.reduce.plan(5, 5, number)
+        alone = collectives.together(BSPMachine.nominal(5), (plan, 1), (busy, 150))  # as many operations: 4 * 150
+        assert [step.w for step in alone] == costs[member]
+
+
 def test_together_takes_plans_with_words_for_the_processors_of_the_machine() -> None:
     plan = collectives.broadcast.plan(4, degree=2)
     with pytest.raises(UsageError, match=r"the p of the machine, 8, got one for 4; plan\.among"):
