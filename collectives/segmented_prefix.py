@@ -16,8 +16,8 @@ from ..rides.ride import Supersteps
 from .blocks import block_of, row_kind, row_words
 from .exclusive_prefix import choose, last_works
 from .exclusive_prefix import cost as cost_of_prefix
-from .exclusive_prefix import plan as plan_of_prefix
 from .exclusive_prefix import run as run_prefix
+from .exclusive_prefix import trees as plan_of_prefix
 from .one_superstep import at_once, is_at_once, word_counts
 from .plan import Plan
 from .primitive import (

@@ -178,6 +178,20 @@ def test_counts_that_make_no_array_are_refused_by_name(argument: str, of: Callab
         of()
 
 
+def test_what_is_no_number_and_no_name_is_refused_by_the_function_and_the_argument() -> None:
+    wrong: list[Any] = [[1], {}, np.zeros((2, 2)), RAGGED]
+    plan, cost = collectives.exclusive_prefix.plan, collectives.reduce_scatter.cost
+    for one in wrong:
+        with pytest.raises(UsageError, match=r"^exclusive_prefix\.plan: argument algorithm: expected None, the"):
+            plan(3, algorithm=one)
+        with pytest.raises(UsageError, match=r"^exclusive_prefix\.plan: argument items: expected a whole number of at"):
+            plan(3, algorithm="blocks", items=one)
+        with pytest.raises(UsageError, match=r"^reduce_scatter\.cost: argument n: expected a whole number of at"):
+            cost(MACHINE, one)
+        with pytest.raises(UsageError, match=r"^reduce_scatter\.cost: argument counts: expected 2 whole numbers of at"):
+            cost(MACHINE, 4, counts=one)
+
+
 @pytest.mark.parametrize(
     ("name", "of"),
     [
