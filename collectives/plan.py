@@ -299,7 +299,9 @@ class Plan(Sequence[Step]):
 def together(machine: Machine, *started: tuple[Plan, float]) -> Cost:
     """What collectives cost that are started together and ride in the same supersteps, as many as the longest has.
 
-    Words, messages and operations of each processor add up; then the largest of them counts.
+    Words, messages and operations of each processor add up; then the largest of them counts. Operations are those that
+    plans have, by which what comes is combined; what a primitive does beside these, as sorting its block, or looking
+    through it, is in its `cost` alone.
 
     Args:
         machine: its p is that of the plans.

@@ -252,6 +252,12 @@ def test_exclusive_prefix_sums_beside_a_sum_of_all_cost_what_the_ledger_says() -
     assert [(r.h_out, r.h_in, r.M, r.work) for r in ledger] == [(s.h_out, s.h_in, s.M, s.w) for s in cost]
 
 
+@pytest.mark.parametrize("machine", [BSPMachine.nominal(1), MACHINE])
+def test_costs_are_made_of_pythons_numbers(machine: BSPMachine) -> None:
+    cost = collectives.segmented_prefix.cost(machine, [3] * machine.p, 2)
+    assert {type(one) for step in cost for one in step} | {type(cost.after), type(cost.w)} <= {int, float}
+
+
 COPIES = [[2, 0, 3], [], [1], [9, 1], [4]]
 # Of which processors do not do one operation for each item that comes.
 UNEVEN: dict[str, tuple[Callable[[Any], Any], Callable[[], Plan]]] = {
