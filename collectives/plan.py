@@ -196,6 +196,10 @@ class Plan(Sequence[Step]):
     works: NDArray[np.int64] | None = field(default=None, repr=False)
     _counted: dict[float, tuple[Superstep, ...]] = field(default_factory=dict, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.works is not None:
+            self.works.flags.writeable = False  # as of a step's messages
+
     @overload
     def __getitem__(self, index: int) -> Step: ...
     @overload
