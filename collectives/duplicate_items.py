@@ -59,6 +59,7 @@ def counts_of(name: str, copies: Any, p: int, n: int | None = None) -> Counts:
         UsageError: they are not.
     """
     expected = f"{name}: argument copies: expected a whole number of at least 0 for each item"
+    no_mask(name, "copies", copies)
     counts: NDArray[Any]
     try:
         counts = np.asarray(copies)

@@ -90,12 +90,14 @@ class Moved(NamedTuple):
     """What depends on the copies.
 
     moved: messages of steps (3)ii and (4), and the work before them. intervals: (first, width, words of S_i). after:
-    work of step (3)v.
+    work of step (3)v. before, behind: these works of each processor.
     """
 
     moved: Step
     intervals: list[tuple[int, int, int]]
     after: float
+    before: Counts
+    behind: Counts
 
 
 def count(p: int, copies: Sequence[Counts], degree: int, nbytes: int) -> Moved:
@@ -110,18 +112,21 @@ def count(p: int, copies: Sequence[Counts], degree: int, nbytes: int) -> Moved:
     for part in parts:
         begin, end = cut(ends, part.first, part.last)
         sizes.append(end - begin)
-    sent = [size > 0 for size in sizes]
+    sent, before = [size > 0 for size in sizes], sum(sizes) + added
     moved = Step.of(
         np.concatenate([np.flatnonzero(there) for there in sent]),
         np.concatenate([part.dest[there] for part, there in zip(parts, sent, strict=True)]),
         0,
         np.concatenate([-(-size[there] * nbytes // 8) for size, there in zip(sizes, sent, strict=True)]),
-        work=float((sum(sizes) + added).max()),
+        work=float(before.max()),
     )
     middle, size, owners = parts[1], sizes[1], np.flatnonzero(sent[1])
     widths = (middle.last - middle.first) // block
     intervals = [(int(middle.dest[i]), int(widths[i]), -(-int(size[i]) * nbytes // 8)) for i in owners]
-    return Moved(moved, intervals, float(size.max()))
+    behind = np.zeros(p, np.int64)
+    for (start, width, _), records in zip(intervals, size[owners], strict=True):
+        behind[start : start + width] = records
+    return Moved(moved, intervals, float(size.max()), before, behind)
 
 
 def _numbered(copies: Sequence[Counts]) -> tuple[Counts, Counts, int]:
@@ -137,7 +142,8 @@ def plan(p: int, copies: Sequence[Counts], degree: int, nbytes: int) -> Plan:
     A message's items are words: sums in step (2), words of items and copies after it.
     """
     counts = count(p, copies, degree, nbytes)
-    before = worked(p, degree, max(map(len, copies)))
+    items = [len(own) for own in copies]
+    before = worked(p, degree, max(items))
     if p == 1:
         return joined(p, (), before[0] + counts.moved.work)
     spread: list[list[Step]] = [[] for _ in range(spreading(p, degree))]
@@ -145,7 +151,9 @@ def plan(p: int, copies: Sequence[Counts], degree: int, nbytes: int) -> Plan:
         for slot, step in slots(plan_spread(width, size, degree), len(spread)):
             spread[slot].append(Step(step.sources + first, step.destinations + first, step.first, step.last))
     prefix = [replace(step, work=work) for step, work in zip(plan_prefix(p, degree), before, strict=True)]
-    return joined(p, [*prefix, counts.moved, *map(_side_by_side, spread)], counts.after)
+    additions = [sent_at(p, degree, level) for level in range(len(prefix) - 1)]
+    works = np.array([items, *additions, counts.before, *[[0] * p] * len(spread), counts.behind])
+    return joined(p, [*prefix, counts.moved, *map(_side_by_side, spread)], counts.after, works)
 
 
 def _side_by_side(steps: Sequence[Step]) -> Step:

@@ -15,14 +15,14 @@ from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
 from .matrix_rows import cuts_of
 from .plan import Plan, joined
-from .prefix_2d import case_1, steps_of_case_1
+from .prefix_2d import case_1, case_1_plan
 from .primitive import Call, Operator
 
 
 @lru_cache(maxsize=32)
 def plan(p: int, n: int) -> Plan:
     """Who sends which of n items, at least p, to whom."""
-    return joined(p, () if p == 1 else steps_of_case_1(p, n, further=1))
+    return joined(p, ()) if p == 1 else case_1_plan(p, n, further=1)
 
 
 @lru_cache(maxsize=1024)

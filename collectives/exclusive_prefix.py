@@ -47,7 +47,6 @@ from .primitive import (
 ALGORITHMS = ("trees", "blocks")
 
 
-@lru_cache(maxsize=64)
 def plan(p: int, degree: int = 2, algorithm: str = "trees", items: int = 0) -> Plan:
     """Who sends what to whom: along trees the sum of the processors up to itself, d^t of them in superstep t.
 
@@ -60,6 +59,12 @@ def plan(p: int, degree: int = 2, algorithm: str = "trees", items: int = 0) -> P
     p = integer("exclusive_prefix.plan", "p", p, 1)
     if named("exclusive_prefix.plan", algorithm, ALGORITHMS) == "blocks":
         return exclusive_blocks.plan(p, integer("exclusive_prefix.plan", "items", items, p))
+    return trees(p, degree)
+
+
+@lru_cache(maxsize=64)
+def trees(p: int, degree: int) -> Plan:
+    """Who sends what to whom along trees."""
     scheme = prefix_trees.plan((p,), degree)
     works = _works(p, degree)
     return joined(p, [replace(step, work=work) for step, work in zip(scheme, works, strict=False)], works[-1])
@@ -154,7 +159,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, degree: int | None) -> Prepared
     items = items_of(value, op)
     size = value.nbytes / 8 if items else words
     how, by = choose_way(bsp.machine, size, items, None if given is None else "trees", given)
-    if how != "trees" or len(scheme := plan(bsp.p, by)) != 1 or bsp.shown is None:
+    if how != "trees" or len(scheme := trees(bsp.p, by)) != 1 or bsp.shown is None:
         return None
     agreed = {"value": kind, "op": name, "degree": given, "algorithm": None}
     return PreparedPrefix(new_exchange(bsp, "exclusive_prefix", agreed, scheme), words, _identity(op, value))
@@ -291,7 +296,7 @@ def exclusive_prefix(
         before = yield from exclusive_blocks.run(call, own.reshape(-1), op, own.itemsize / 8)
         before = before if before is None else before.reshape(own.shape)
     else:
-        call.takes(len(plan(bsp.p, by)))
+        call.takes(len(trees(bsp.p, by)))
         before = yield from run(call, own, op, by, words)
     if bsp.pid == 0:
         before = first
@@ -302,7 +307,7 @@ def exclusive_prefix(
 
 def run(call: Call, value: Any, op: Operator, degree: int, words: float) -> Supersteps[Any]:
     """Climb the trees with values of so many words; None on processor 0."""
-    return (yield from climbed_before(call, plan(call.bsp.p, degree), value, op, words))
+    return (yield from climbed_before(call, trees(call.bsp.p, degree), value, op, words))
 
 
 def _first(identity: Any, value: Any, initial: Any, out: Any) -> Any:

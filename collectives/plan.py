@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -169,6 +169,8 @@ class Plan(Sequence[Step]):
     """The supersteps of an algorithm on p processors.
 
     after: operations on an item that the busiest processor does after the last sync.
+    works: those of each processor before each sync and after the last one, shape (supersteps + 1, p); None: one for
+        each item that comes, and as much more, or less, as the busiest does.
 
     Examples:
         >>> from pybsp import collectives
@@ -191,7 +193,12 @@ class Plan(Sequence[Step]):
     p: int
     steps: tuple[Step, ...]
     after: float = 0.0
+    works: NDArray[np.int64] | None = field(default=None, repr=False)
     _counted: dict[float, tuple[Superstep, ...]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.works is not None:
+            self.works.flags.writeable = False  # as of a step's messages
 
     @overload
     def __getitem__(self, index: int) -> Step: ...
@@ -238,7 +245,11 @@ class Plan(Sequence[Step]):
             )
         pids = np.array(numbers)
         steps = (Step.of(pids[s.sources], pids[s.destinations], s.first, s.last, s.work) for s in self.steps)
-        return joined(p, steps, self.after)
+        works = None
+        if self.works is not None:
+            works = np.zeros((len(self) + 1, p), np.int64)
+            works[:, pids] = self.works
+        return joined(p, steps, self.after, works)
 
     def counted(self, words: float = 1) -> tuple[Superstep, ...]:
         """What each superstep is charged for, with so many words an item; counted once for each fraction of a word."""
@@ -292,7 +303,9 @@ class Plan(Sequence[Step]):
 def together(machine: Machine, *started: tuple[Plan, float]) -> Cost:
     """What collectives cost that are started together and ride in the same supersteps, as many as the longest has.
 
-    Words, messages and operations of each processor add up; then the largest of them counts.
+    Words, messages and operations of each processor add up; then the largest of them counts. Operations are those that
+    plans have, by which what comes is combined; what a primitive does beside these, as sorting its block, or looking
+    through it, is in its `cost` alone.
 
     Args:
         machine: its p is that of the plans.
@@ -326,10 +339,7 @@ def together(machine: Machine, *started: tuple[Plan, float]) -> Cost:
     work, total, far = np.zeros((length + 1, p)), np.zeros(length, np.int64), np.zeros(length, np.int64)
     for plan, words in started:
         size = round(8 * words)
-        # What a plan has before anything comes is charged to all who send or get then; without messages, to everybody.
-        begin = plan.steps[0] if plan.steps else None
-        first = slice(None) if begin is None else np.union1d(begin.sources, begin.destinations)
-        work[0, first] += (plan.after if begin is None else begin.work) * words
+        work[: len(plan) + 1] += _works(plan) * words
         for k, step in enumerate(plan):
             of_each = -(-(step.last - step.first).astype(np.int64) * size // 8)
             ends = (step.sources, step.destinations)
@@ -337,12 +347,6 @@ def together(machine: Machine, *started: tuple[Plan, float]) -> Cost:
                 counts[k, row] += np.bincount(end, weights, p).astype(np.int64)
             total[k] += of_each.sum()
             far[k] = max(far[k], np.abs(step.destinations - step.sources).max(initial=0))
-            operations = plan.steps[k + 1].work if k + 1 < len(plan) else plan.after
-            if operations:
-                # What comes is combined with what is there, an operation for each item; where the busiest does more, or
-                # fewer, as it makes a second sum, or has none yet, all do to whom something comes.
-                came = np.bincount(step.destinations, step.last - step.first, p)
-                work[k + 1] += np.maximum(came + (came > 0) * (operations - came.max(initial=0)), 0) * words
     steps = [
         Superstep(
             int(counts[k, 0].max()),
@@ -357,12 +361,31 @@ def together(machine: Machine, *started: tuple[Plan, float]) -> Cost:
     return Cost(machine, steps, float(work[length].max()) if p else 0.0)
 
 
+def _works(plan: Plan) -> NDArray[Any]:
+    """Operations on an item of each processor before each sync, and after the last one, shape (supersteps + 1, p)."""
+    if plan.works is not None:
+        return plan.works
+    works = np.zeros((len(plan) + 1, plan.p))
+    # What a plan has before anything comes is charged to all who send or get then; without messages, to everybody.
+    begin = plan.steps[0] if plan.steps else None
+    first = slice(None) if begin is None else np.union1d(begin.sources, begin.destinations)
+    works[0, first] = plan.after if begin is None else begin.work
+    for k, step in enumerate(plan):
+        operations = plan.steps[k + 1].work if k + 1 < len(plan) else plan.after
+        if operations:
+            # What comes is combined with what is there, an operation for each item; where the busiest does more, or
+            # fewer, as it makes a second sum, or has none yet, all do to whom something comes.
+            came = np.bincount(step.destinations, step.last - step.first, plan.p)
+            works[k + 1] = np.maximum(came + (came > 0) * (operations - came.max(initial=0)), 0)
+    return works
+
+
 def _named(items: range) -> str:
     if len(items) < 2:
         return f"item {items.start}" if items else "nothing"
     return f"items {items.start} to {items.stop - 1}"
 
 
-def joined(p: int, steps: Iterable[Step], after: float = 0.0) -> Plan:
+def joined(p: int, steps: Iterable[Step], after: float = 0.0, works: NDArray[np.int64] | None = None) -> Plan:
     """A plan of these steps."""
-    return Plan(p, tuple(steps), after)
+    return Plan(p, tuple(steps), after, works)

@@ -16,7 +16,7 @@ from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from . import fixed_order, prefix_fixed, prefix_trees, tree
 from .counted.prefix_2d import counted
-from .matrix_rows import busiest, cuts_of, owned_by, row_operations, rows_of
+from .matrix_rows import Ints, busiest, cuts_of, owned_by, row_operations, rows_of
 from .plan import Plan, Step, joined
 from .primitive import (
     Call,
@@ -55,7 +55,7 @@ def plan(p: int, k: int, degree: int = 2, order: Order = "any") -> Plan:
         # Nothing to sum, but each hears from the one below that it has nothing either.
         return joined(p, (Step.of(here, (here + 1) % p, 0, 0),))
     if k >= p:
-        return joined(p, steps_of_case_1(p, k, order))
+        return case_1_plan(p, k, order)
     if order == "fixed":
         return prefix_fixed.plan(p, degree, k)
     starts, sizes = rows_of(p, k)
@@ -69,16 +69,31 @@ def plan(p: int, k: int, degree: int = 2, order: Order = "any") -> Plan:
         for level, s in enumerate(trees)
     ]
     steps.append(Step.of(owner, column, row, row + 1, work=added))
-    return joined(p, steps)
+    return joined(p, steps, works=_works_of_case_2(p, k, steps[1:-1]))
 
 
-def steps_of_case_1(p: int, k: int, order: Order = "any", further: int = 0) -> tuple[Step, Step]:
-    """The supersteps of `case_1`: columns, of which sums are wanted, to the owners of rows; sums to their columns."""
+def _works_of_case_2(p: int, k: int, trees: Sequence[Step]) -> Ints:
+    """Operations of each processor before each sync of case 2: see `_case_2`, and `climbed_before`."""
+    _, first, last = owned_by(p, k)
+    works = np.zeros((len(trees) + 3, p), np.int64)
+    works[1] = last - first - 1
+    before = np.zeros(p, np.bool_)
+    for level, step in enumerate(trees, 1):
+        came = np.bincount(step.destinations, minlength=p)
+        works[level + 1] = np.where(came, came - 1 + (level < len(trees)) + before, 0)
+        before |= came > 0
+    works[-2] += np.where(before, last - first, 0)
+    return works
+
+
+def case_1_plan(p: int, k: int, order: Order = "any", further: int = 0) -> Plan:
+    """The plan of `case_1`: columns, of which sums are wanted, to the owners of rows; sums to their columns."""
     cuts = cuts_of(k, p)
     column, owner = np.repeat(np.arange(p - further), p), np.tile(np.arange(p), p - further)
     first, last = cuts[owner], cuts[owner + 1]
-    work = int(np.diff(cuts).max()) * row_operations(p - further, order)
-    return Step.of(column, owner, first, last), Step.of(owner, column + further, first, last, work=work)
+    work = np.diff(cuts) * row_operations(p - further, order)
+    steps = Step.of(column, owner, first, last), Step.of(owner, column + further, first, last, work=int(work.max()))
+    return joined(p, steps, works=np.stack([0 * work, work, 0 * work]))
 
 
 @lru_cache(maxsize=1024)

@@ -8,8 +8,11 @@ ends with the last processor has none above: there only what lies below a part i
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
+
+import numpy as np
 
 from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
@@ -22,7 +25,18 @@ from .primitive import Call, Operator, combined, packed, sources, taken
 @lru_cache(maxsize=64)
 def plan(p: int, degree: int, items: int = 1) -> Plan:
     """Who sends its part's sum (the items 0 to items - 1) to whom."""
-    return groups.plan(p, fixed_order.levels(p, degree), _work, below=True, items=items)
+    found = groups.plan(p, fixed_order.levels(p, degree), _work, below=True, items=items)
+    works = np.zeros((len(found) + 1, p), np.int64)
+    for k, (step, end) in enumerate(zip(found, _ends_of_sums(p, degree), strict=True), 1):
+        below = step.destinations[step.sources < step.destinations]
+        works[k] = items * np.bincount(below, minlength=p)
+        works[k, :end] += items * np.bincount(step.destinations, minlength=p)[:end]
+    return replace(found, works=works)
+
+
+def _ends_of_sums(p: int, degree: int) -> list[int]:
+    """Of each superstep, from which processor on the sum of a group is not made: it is that of the last group."""
+    return [(2**depth - 1) * p >> depth for depth in reversed(fixed_order.depths(p, degree)[:-1])]
 
 
 @lru_cache(maxsize=4096)
@@ -56,7 +70,7 @@ def run(call: Call, value: Any, op: Operator, degree: int, words: float) -> Supe
     p, pid = bsp.p, bsp.pid
     fold = partial(fixed_order.total, p)
     upto, whole = value, taken(value, call.name)  # an op may write into objects that it gets
-    for depth, step in zip(reversed(fixed_order.depths(p, degree)[:-1]), plan(p, degree), strict=True):
+    for step, end in zip(plan(p, degree), _ends_of_sums(p, degree), strict=True):
         # 1. The sum of the part that this processor is in goes to the other parts of the group, or to those above.
         if sends := step.sends(pid):
             payload = packed(whole, call.name)
@@ -67,6 +81,6 @@ def run(call: Call, value: Any, op: Operator, degree: int, words: float) -> Supe
         if below := [letter for letter in letters if letter.source < pid]:
             upto = combined(call, below, upto, op, words, fold)
         # 3. All of them make the sum of the group, unless the group ends with the last processor.
-        if letters and pid < (2**depth - 1) * p >> depth:
+        if letters and pid < end:
             whole = combined(call, letters, whole, op, words, fold)
     return upto

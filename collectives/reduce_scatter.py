@@ -58,8 +58,13 @@ def plan(p: int, n: int, counts: ArrayLike | None = None) -> Plan:
         n: rows.
         counts: of each block, shape (p,); None: equal ones.
     """
-    n = integer("reduce_scatter.plan", "n", n, 0)
-    return _plan(p, tuple(given_cuts("reduce_scatter.plan", counts, p, n).tolist()))
+    return _checked_plan("reduce_scatter.plan", p, n, counts)
+
+
+def _checked_plan(name: str, p: int, n: int, counts: ArrayLike | None) -> Plan:
+    """`plan`, for the function of this name."""
+    n = integer(name, "n", n, 0)
+    return _plan(p, tuple(given_cuts(name, counts, p, n).tolist()))
 
 
 @lru_cache(maxsize=64)
@@ -82,7 +87,8 @@ def cost(machine: Machine, n: int, words: float = 1, counts: ArrayLike | None = 
         words: of a row: bytes / 8, so that it may be no whole number.
         counts: rows of each block, shape (p,); None: equal ones.
     """
-    return plan(machine.p, n, counts).cost(machine, item_words("reduce_scatter.cost", "words", words))
+    name = "reduce_scatter.cost"
+    return _checked_plan(name, machine.p, n, counts).cost(machine, item_words(name, "words", words))
 
 
 class PreparedRows(NamedTuple):

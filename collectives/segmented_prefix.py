@@ -16,8 +16,8 @@ from ..rides.ride import Supersteps
 from .blocks import block_of, row_kind, row_words
 from .exclusive_prefix import choose, last_works
 from .exclusive_prefix import cost as cost_of_prefix
-from .exclusive_prefix import plan as plan_of_prefix
 from .exclusive_prefix import run as run_prefix
+from .exclusive_prefix import trees as plan_of_prefix
 from .one_superstep import at_once, is_at_once, word_counts
 from .plan import Plan
 from .primitive import (
@@ -59,11 +59,12 @@ def cost(machine: Machine, n: ArrayLike = 1, words: float = 1) -> Cost:
     """
     p, words = machine.p, item_words("segmented_prefix.cost", "words", words)
     local, size = word_counts("segmented_prefix.cost", n, (p,), "n") * words, record_words(words)
-    trees = Cost(machine, (), local.max()) + cost_of_prefix(machine, size)
+    pass_over = Cost(machine, (), float(local.max()))
+    trees = pass_over + cost_of_prefix(machine, size)
     if p == 1:
-        return trees + Cost(machine, (), local.max())
+        return trees + pass_over
     # Who combines most is not who has the largest block.
-    return Cost(machine, trees, (last_works(p, choose(machine, size)) * size + local).max())
+    return Cost(machine, trees, float((last_works(p, choose(machine, size)) * size + local).max()))
 
 
 def _small(bsp: BSP, values: Any, flags: Any, op: np.ufunc, *, out: NDArray[Any] | None = None) -> Any:

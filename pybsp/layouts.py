@@ -355,7 +355,11 @@ class Layout:
                    [1, 0, 0, 0],
                    [0, 1, 1, 0]])
         """
-        (width,) = _numbers("layout.beside", "width", width, 0)
+        width, *others = _numbers("layout.beside", "width", width, 0)
+        if others:
+            raise UsageError(
+                f"layout.beside: argument width: expected a whole number, the same on each axis, got {(width, *others)}"
+            )
         parts = self._part("beside", pid)
         if not all(isinstance(part, slice) and part.step in (None, 1) for part in parts):
             raise UsageError(f"layout.beside: argument pid: expected one whose part is a block, got {pid} of {self}")

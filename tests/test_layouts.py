@@ -220,6 +220,7 @@ def test_indices_as_places_select_what_they_did(some_indices: list[int], first: 
         (lambda: Block((5, 5), (1, 2)).local([1]), "indices", r"\[1\]"),
         (lambda: Block(5, 2).to_global(2, 0), "pid", "2"),
         (lambda: Block(5, 2).part(-1), "pid", "-1"),
+        (lambda: Block((5, 5), (1, 2)).beside(0, (1, 2)), "width", r"\(1, 2\)"),  # type: ignore[arg-type]
         (lambda: Block(5, 2).local_shape("0"), "pid", "'0'"),  # type: ignore[arg-type]
     ],
 )

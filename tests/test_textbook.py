@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from itertools import chain, pairwise
+from itertools import chain, pairwise, zip_longest
 from math import ceil, isqrt, log2, prod
 from pathlib import Path
 from typing import Any
@@ -400,6 +400,19 @@ def test_lu_costs_what_its_docstring_says(rows: int, columns: int) -> None:
     if p == 1:
         assert total == sum(per_step)
     assert all((order == done.results[0]).all() for order in done.results)
+
+
+def test_lu_sends_columns_along_rows_by_what_is_cheapest_for_each() -> None:
+    n, rows, columns = 13, 2, 4
+    machine = pybsp.BSPMachine(p=rows * columns, g=1.0, l=4.0, r=1e3)
+    of_row = pybsp.BSPMachine(p=columns, g=1.0, l=4.0, r=1e3)
+    expected = []
+    for k in range(n):
+        sizes = ceil((n - k) / rows), (n - k) // rows
+        longer, shorter = (h_of(collectives.broadcast.cost(of_row, words)) for words in sizes)
+        expected += [max(hs) for hs in zip_longest(longer, shorter, fillvalue=0)]
+    done = pybsp.simulate(lu.main, n, rows, machine=machine)
+    assert h_of(of_label(done, "broadcast")) == expected
 
 
 def test_lu_of_a_singular_matrix_is_an_error_on_every_processor() -> None:

@@ -5,7 +5,8 @@
 Supersteps of a step k, on a grid of R rows and C columns, for n * n items:
 
     broadcast   column k goes along the rows of the grid: `collectives.broadcast.cost` of ceil((n - k) / R) words on C
-                processors; none where C = 1. Then each looks for the largest item of it, w = ceil((n - k) / R)
+                processors, or where another way is the cheapest for rows that have a word less, the larger h of both in
+                each superstep; none where C = 1. Then each looks for the largest item of it, w = ceil((n - k) / R)
     allreduce   down and up the columns go the largest items' rows, of which one is the pivot's, and row k, with which
                 that one changes places: `collectives.allreduce.cost` of 2 * (ceil(n / C) + 2) words on R processors;
                 none where R = 1. Then the update, w = ceil((n - k - 1) / R) * (2 * ceil((n - k - 1) / C) + 1)

@@ -213,7 +213,7 @@ class Pattern(Public, Participant):
             >>> pybsp.simulate(main, p=3).results
             [2, 2, 2]
         """
-        if operation not in ("get", "put"):
+        if not (isinstance(operation, str) and operation in ("get", "put")):
             raise UsageError(f'pattern.cost: argument operation: expected "get" or "put", got {operation!r:.60}')
         if self._declared is None:
             raise UsageError(self._early("pattern.cost"))

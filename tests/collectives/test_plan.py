@@ -178,6 +178,20 @@ def test_counts_that_make_no_array_are_refused_by_name(argument: str, of: Callab
         of()
 
 
+def test_what_is_no_number_and_no_name_is_refused_by_the_function_and_the_argument() -> None:
+    wrong: list[Any] = [[1], {}, np.zeros((2, 2)), RAGGED]
+    plan, cost = collectives.exclusive_prefix.plan, collectives.reduce_scatter.cost
+    for one in wrong:
+        with pytest.raises(UsageError, match=r"^exclusive_prefix\.plan: argument algorithm: expected None, the"):
+            plan(3, algorithm=one)
+        with pytest.raises(UsageError, match=r"^exclusive_prefix\.plan: argument items: expected a whole number of at"):
+            plan(3, algorithm="blocks", items=one)
+        with pytest.raises(UsageError, match=r"^reduce_scatter\.cost: argument n: expected a whole number of at"):
+            cost(MACHINE, one)
+        with pytest.raises(UsageError, match=r"^reduce_scatter\.cost: argument counts: expected 2 whole numbers of at"):
+            cost(MACHINE, 4, counts=one)
+
+
 @pytest.mark.parametrize(
     ("name", "of"),
     [
@@ -236,6 +250,69 @@ def test_exclusive_prefix_sums_beside_a_sum_of_all_cost_what_the_ledger_says() -
     cost = collectives.together(machine, *((plan, 7) for plan in plans))
     ledger = simulate(main, machine=machine).ledger
     assert [(r.h_out, r.h_in, r.M, r.work) for r in ledger] == [(s.h_out, s.h_in, s.M, s.w) for s in cost]
+
+
+@pytest.mark.parametrize("machine", [BSPMachine.nominal(1), MACHINE])
+def test_costs_are_made_of_pythons_numbers(machine: BSPMachine) -> None:
+    cost = collectives.segmented_prefix.cost(machine, [3] * machine.p, 2)
+    assert {type(one) for step in cost for one in step} | {type(cost.after), type(cost.w)} <= {int, float}
+
+
+COPIES = [[2, 0, 3], [], [1], [9, 1], [4]]
+# Of which processors do not do one operation for each item that comes.
+UNEVEN: dict[str, tuple[Callable[[Any], Any], Callable[[], Plan]]] = {
+    "exclusive prefix by blocks": (
+        lambda on: collectives.exclusive_prefix.start(on, np.ones(13), np.add, algorithm="blocks"),
+        lambda: collectives.exclusive_prefix.plan(5, algorithm="blocks", items=13),
+    ),
+    "prefix in the fixed order": (
+        lambda on: collectives.prefix.start(on, np.ones(1), np.add, degree=2, order="fixed"),
+        lambda: collectives.prefix.plan(5, 2, "fixed"),
+    ),
+    "2D-PREFIX of few items": (
+        lambda on: collectives.prefix_2d.start(on, np.ones(2), np.add, degree=2),
+        lambda: collectives.prefix_2d.plan(5, 2, 2),
+    ),
+    "2D-PREFIX in the fixed order": (
+        lambda on: collectives.prefix_2d.start(on, np.ones(7), np.add, order="fixed"),
+        lambda: collectives.prefix_2d.plan(5, 7, order="fixed"),
+    ),
+    "copies": (
+        lambda on: collectives.duplicate.start(on, np.ones(len(COPIES[on.pid])), COPIES[on.pid], degree=2),
+        lambda: collectives.duplicate.plan(5, COPIES),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNEVEN)
+def test_beside_others_the_operations_of_each_processor_count(name: str) -> None:
+    start, plan = UNEVEN[name]
+
+    def main(bsp: BSP, root: int) -> None:
+        tickets = [start(bsp), collectives.reduce.start(bsp, np.ones(100), np.add, root, degree=2)]
+        while not all(ticket.done for ticket in tickets):
+            bsp.sync()
+        bsp.sync()
+
+    machine = BSPMachine.nominal(5)
+    for root in range(5):
+        cost = collectives.together(machine, (plan(), 1), (collectives.reduce.plan(5, 2, root), 100))
+        ledger = simulate(main, root, machine=machine).ledger
+        assert [record.work for record in ledger] == [*(step.w for step in cost), cost.after]
+
+
+@pytest.mark.parametrize("name", UNEVEN)
+def test_the_operations_of_each_processor_of_a_group_are_those_of_its_members(name: str) -> None:
+    plan = UNEVEN[name][1]()
+    among = plan.among((6, 0, 3, 5, 2), 7)
+    costs = []
+    for member in range(7):
+        busy = collectives.reduce.plan(7, 7, member)
+        costs.append([step.w for step in collectives.together(BSPMachine.nominal(7), (among, 1), (busy, 100))])
+    for number, member in enumerate((6, 0, 3, 5, 2)):
+        busy = collectives.reduce.plan(5, 5, number)
+        alone = collectives.together(BSPMachine.nominal(5), (plan, 1), (busy, 150))  # as many operations: 4 * 150
+        assert [step.w for step in alone] == costs[member]
 
 
 def test_together_takes_plans_with_words_for_the_processors_of_the_machine() -> None:

@@ -83,6 +83,7 @@ MASKS: dict[str, Callable[[pybsp.BSP, Any], Any]] = {
     "scatter_blocks, counts": lambda bsp, masked: collectives.scatter_blocks(bsp, np.arange(bsp.p), masked.astype(int)),
     "prefix_2d, column": lambda bsp, masked: collectives.prefix_2d(bsp, masked, np.add),
     "duplicate, items": lambda bsp, masked: collectives.duplicate(bsp, masked, [1] * bsp.p),
+    "duplicate, copies": lambda bsp, masked: collectives.duplicate(bsp, [1] * bsp.p, masked.astype(int)),
     "argsort, keys": lambda bsp, masked: collectives.argsort(bsp, masked),
     "sort, keys": lambda bsp, masked: collectives.sort(bsp, masked),
     "sort, values": lambda bsp, masked: collectives.sort(bsp, np.ones(bsp.p), masked),

@@ -469,6 +469,10 @@ USES: dict[str, tuple[Any, str]] = {
     "into int": (lambda pattern: pattern.get(into=np.zeros(3, int)), "argument into: expected float64"),
     "twice": (lambda pattern: (pattern.get(), pattern.get()), "expected one get of a pattern in a superstep"),
     "cost": (lambda pattern: pattern.cost(None, "send"), 'argument operation: expected "get" or "put"'),
+    "cost of an array": (
+        lambda pattern: pattern.cost(None, np.array(["get", "put"])),
+        'argument operation: expected "get" or "put", got array(',
+    ),
 }
 
 
