@@ -153,6 +153,63 @@ def test_arguments_of_plans_and_costs_that_do_not_fit_are_refused_by_name(primit
             primitive.cost(machine)
 
 
+LEAST: dict[str, dict[str, int]] = {  # of arguments that are whole numbers, by what takes them
+    "allreduce.cost": {"items": 0, "degree": 2},
+    "argmax.cost": {"n": 0, "itemsize": 0},
+    "argmin.cost": {"n": 0, "itemsize": 0},
+    "argsort.cost": {"keys": 0, "itemsize": 0},
+    "balanced_sort.cost": {"keys": 0, "itemsize": 0, "values": 0},
+    "bitonic_sort.cost": {"levels": 1},
+    "bitonic_sort.plan": {"levels": 1},
+    "bitonic_sort_few.cost": {"levels": 1},
+    "broadcast.cost": {"words": 0, "degree": 2, "root": 0},
+    "broadcast.plan": {"degree": 2, "root": 0},
+    "broadcast_items.cost": {"words": 0},
+    "broadcast_items.plan": {"k": 0},
+    "broadcast_one_at_a_time.cost": {"k": 0},
+    "duplicate.cost": {"items": 0},
+    "exclusive_prefix.cost": {"items": 0, "degree": 2},
+    "gather.cost": {"root": 0},
+    "group_by.cost": {"keys": 0, "itemsize": 0, "values": 0},
+    "histogram.cost": {"n": 0, "bins": 1, "itemsize": 1, "weight": 1},
+    "items_broadcast.cost": {"words": 0, "root": 0},
+    "items_broadcast.plan": {"k": 0},
+    "mesh_broadcast.cost": {"words": 0, "root": 0},
+    "prefix.cost": {"items": 0, "degree": 2},
+    "prefix_2d.cost": {"k": 0, "degree": 2},
+    "prefix_2d.plan": {"k": 0},
+    "prefix_pipelined.cost": {"k": 0},
+    "random_permutation.cost": {"n": 0, "seed": 0},
+    "random_permutation.plan": {"n": 0, "seed": 0},
+    "reduce.cost": {"items": 0, "root": 0},
+    "reduce_scatter.cost": {"n": 0},
+    "reduce_scatter.plan": {"n": 0},
+    "sample_sort.cost": {"keys": 0, "itemsize": 0, "values": 0},
+    "sort.plan": {"first": 0, "levels": 1},
+    "stencil.cost": {"steps": 0},
+    "stencil.plan": {"steps": 0},
+    "top_k.cost": {"k": 0, "n": 0, "itemsize": 0},
+    "tree_broadcast.cost": {"words": 0, "root": 0},
+    "unique.cost": {"keys": 0, "itemsize": 0},
+}
+NEEDED: dict[str, Any] = {
+    "machine": BSPMachine.nominal(4), "p": 4, "k": 3, "n": 8, "keys": 8, "seed": 1, "levels": 1, "degree": 2,
+    "shape": (8, 8), "q": (2, 2), "words": 1, "total": 4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("of", "argument"), [(of, argument) for of in LEAST for argument in LEAST[of]])
+@pytest.mark.fast
+def test_the_least_that_an_argument_may_be_is_taken_and_one_less_is_refused_by_name(of: str, argument: str) -> None:
+    name, _, part = of.partition(".")
+    primitive = next(found for package in (collectives, ebsp, baselines) if (found := getattr(package, name, None)))
+    call, least = getattr(primitive, part), LEAST[of][argument]
+    given = {one: NEEDED[one] for one in signature(call).parameters if one in NEEDED}
+    assert call(**{**given, argument: least}) is not None
+    with pytest.raises(UsageError, match=rf"^{name}\.\w+: argument {argument}: expected .*, got {least - 1}"):
+        call(**{**given, argument: least - 1})
+
+
 MACHINE = BSPMachine(p=2, g=1e-8, l=1e-5, r=1e9)
 RAGGED: Any = [[1], [2, 3]]  # numpy makes no array of it
 
