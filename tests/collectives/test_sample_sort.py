@@ -115,6 +115,37 @@ def test_whatever_the_keys_between_the_samples_are_the_bound_holds_and_is_nearly
     assert 1.25 * n < largest <= regular_sampling.most(p, [n] * p) < 2 * n
 
 
+@pytest.mark.parametrize("p", [2, 3, 5])
+@pytest.mark.parametrize("most", [2, 30, 1000])
+@pytest.mark.fast
+def test_splitters_are_the_samples_whose_ranks_are_likely_to_be_nearest_to_their_targets(p: int, most: int) -> None:
+    rng = np.random.default_rng(p + most)
+    for _ in range(10):
+        sizes = rng.choice([0, 1, p, p + 1, p + 2, 9, 40], p).tolist()
+        blocks = [np.sort(rng.integers(0, most, n)) for n in sizes]
+        places = [regular_sampling.sample_places(p, n).tolist() for n in sizes]
+        samples = sorted((block[at], pid, at) for pid, block in enumerate(blocks) for at in places[pid])
+        twice = []  # the rank of each sample: of each block as many keys as its samples before and after it allow
+        for sample in samples:
+            rank = 2 * sample[2]
+            for pid in set(range(p)) - {sample[1]}:
+                before = [at for at in places[pid] if (blocks[pid][at], pid, at) < sample]
+                after = [at for at in places[pid] if at not in before]
+                rank += (before[-1] + 1 if before else 0) + (after[0] if after else sizes[pid])
+            twice.append(rank)
+        twice.append(2 * sum(sizes))
+        expected = []
+        for number in range(1, p):
+            _, nearest = min((abs(rank * p - 2 * number * sum(sizes)), -at) for at, rank in enumerate(twice))
+            expected += samples[-nearest : 1 - nearest]
+        for pid in range(p):
+            found = regular_sampling.split(
+                np.concatenate([b[at] for b, at in zip(blocks, places, strict=True)]), sizes, pid
+            )
+            assert list(zip(found.keys, found.owners, found.places, strict=True)) == expected
+            assert found.passed.tolist() == [sum(s < one for s in samples if s[1] == pid) for one in expected]
+
+
 @pytest.mark.parametrize("p", [2, 5, 8])
 def test_selecting_and_sorting_cut_alike(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(p)
