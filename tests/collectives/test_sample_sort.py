@@ -163,6 +163,29 @@ def test_selecting_and_sorting_cut_alike(p: int, monkeypatch: pytest.MonkeyPatch
         assert found[0] == found[1], name
 
 
+@pytest.mark.parametrize("p", [2, 3, 8])
+@pytest.mark.parametrize("name", ["random", "two", "in order", "reversed", "just after the samples", "nan"])
+@pytest.mark.fast
+def test_keys_that_are_only_selected_lie_on_their_sides_of_the_cuts(p: int, name: str) -> None:
+    rng = np.random.default_rng(p)
+    for n in (p + 2, 40, 400, 1600):
+        sizes = [n, *rng.integers(0, 2 * n, p - 1).tolist()]
+        blocks = [KEYS[name](rng, size, pid).astype("f8") for pid, size in enumerate(sizes)]
+        places = [regular_sampling.sample_places(p, size) for size in sizes]
+        sorted_blocks = [np.sort(block) for block in blocks]
+        samples = np.concatenate([block[at] for block, at in zip(sorted_blocks, places, strict=True)])
+        for pid, (block, as_sorted) in enumerate(zip(blocks, sorted_blocks, strict=True)):
+            if sizes[pid] <= p + 1:
+                continue  # as few are sorted
+            regular_sampling.select(block, places[pid][1:-1])
+            assert np.array_equal(block[places[pid][1:-1]], as_sorted[places[pid][1:-1]], equal_nan=True)
+            splitters = regular_sampling.split(samples, sizes, pid)
+            cuts = regular_sampling.cut_selected(block, places[pid], splitters, pid)
+            assert cuts.tolist() == regular_sampling.cut_sorted(as_sorted, splitters, pid).tolist()
+            pieces = [np.sort(piece) for piece in np.split(block, cuts)]
+            assert np.array_equal(np.concatenate(pieces), as_sorted, equal_nan=True)
+
+
 def test_the_cost_of_equal_blocks_in_closed_form() -> None:
     m = BSPMachine(p=4, g=1.0, l=10.0, r=1.0)
     first, second = sample_sort.cost(m, 1024)
