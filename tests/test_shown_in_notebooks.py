@@ -102,7 +102,7 @@ def test_a_ledger_is_a_table_by_label_and_pictures(of: Callable[[pybsp.Simulatio
 def test_a_machine_is_a_table_of_parameters_with_units(machine: Any, row: list[str], pictures: int) -> None:
     shown = Shown(machine)
     assert row in shown.rows
-    assert shown.tags.count("svg") == few
+    assert shown.tags.count("svg") == pictures
 
 
 def test_a_cost_is_a_table_of_supersteps_with_their_sum() -> None:
