@@ -383,3 +383,28 @@ def test_the_error_of_a_segment_is_that_of_a_fit_to_its_points_alone() -> None:
     errors = segments._errors(np.repeat([0, 1], 10), 2, rows)
     assert errors[0, 2] == pytest.approx(0, abs=1e-9)  # of all together that is taken
     assert errors[0, 1] == errors[1, 2] == np.inf
+
+
+@pytest.mark.parametrize(
+    ("noise", "jump", "found"),
+    [
+        (0.05, 0.15, [0]),  # 30 % less error: by less than a fifth of its root
+        (0.05, 0.2, [0, 512**0.5]),
+        (0.0, 0.03, [0]),  # within a hundredth of all times already
+        (0.0, 0.05, [0, 512**0.5]),
+    ],
+)
+@pytest.mark.fast
+def test_a_cut_lowers_the_error_by_a_fifth_and_one_within_a_hundredth_is_good(
+    noise: float, jump: float, found: list[float]
+) -> None:
+    words = np.repeat(2.0 ** np.arange(10), 40)
+    factor = (1 + noise * np.tile([1, -1], len(words) // 2)) * np.where(words > 16, 1 + jump, 1)
+    assert cut(words, np.stack([np.ones(len(words)), words], axis=1), (10 + words) * factor) == pytest.approx(found)
+
+
+def test_there_are_at_most_four_segments() -> None:
+    words, way = np.repeat(2.0 ** np.arange(15), 4), np.repeat(np.arange(5), 12)
+    times = np.array([1, 40, 400, 3000, 30000])[way] + words
+    begins = cut(words, np.stack([np.ones(len(words)), words], axis=1), times)
+    assert begins == pytest.approx([0, 32**0.5, 2048**0.5, 2**11.5])

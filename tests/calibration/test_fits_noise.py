@@ -168,6 +168,7 @@ def of_one_point(point: Point, seconds: list[float], launch: int = 0) -> list[Sa
     ("seconds", "found"),
     [([1, 1, 1, 1, 3], 1.4), ([1, 1, 1, 3], 1.0), ([1, 1, 1, 3, 0], 1.0), ([1, 1, 1, 1, 3, 0], 1.4)],
 )
+@pytest.mark.fast
 def test_means_and_medians_are_compared_where_five_samples_took_time(seconds: list[float], found: float) -> None:
     assert noise(Raw(ABOUT, of_one_point(REPEAT[0], seconds)))[0].mean_over_median == pytest.approx(found)
 

@@ -507,7 +507,7 @@ def test_what_is_no_network_no_injections_and_no_flow_is_refused_by_name(tmp_pat
     with pytest.raises(
         UsageError, match=r"^heat_map: flow: expected a Flow, got <injections: 1 packets of 4 processors>"
     ):
-        networks.heat_map(one, tmp_path / "load.svg")
+        networks.heat_map(one, str(tmp_path / "load.svg"))
 
 
 def test_what_cannot_be_is_an_error() -> None:
