@@ -295,6 +295,19 @@ def test_exclusive_prefix_sums_beside_a_sum_of_all_cost_what_the_ledger_says() -
     assert [(r.h_out, r.h_in, r.M, r.work) for r in ledger] == [(s.h_out, s.h_in, s.M, s.w) for s in cost]
 
 
+def test_together_counts_whole_words_of_each_message_and_operations_where_items_come() -> None:
+    one = joined(3, [Step.of([0, 0], [1, 2], [2, 4], [5, 5])], 4)  # items 2 to 4, and item 4
+    other = joined(3, [Step.of([1], [2], [6], [9])], 3)
+    cost = collectives.together(BSPMachine.nominal(3), (one, 0.5), (other, 0.5))
+    # 12 bytes are 2 words, 4 bytes one. To processor 1 come 3 items, to 2 come 1 and 3: of 4 operations it has 2 there.
+    assert [(step.h_out, step.h_in, step.messages, step.M) for step in cost] == [(3, 3, 2, 5)]
+    assert cost.after == 0.5 * (2 + 3)
+    assert collectives.together(BSPMachine.nominal(3), (one, 1)).after == 4
+    many = joined(3, [Step.of([1], [0], [0], [9])], 9)  # to a processor to which nothing else comes
+    assert collectives.together(BSPMachine.nominal(3), (one, 1), (many, 1)).after == 9
+    assert collectives.together(BSPMachine.nominal(3), (many, 1)).M == 9
+
+
 def test_together_takes_plans_with_words_for_the_processors_of_the_machine() -> None:
     plan = collectives.broadcast.plan(4, degree=2)
     with pytest.raises(UsageError, match=r"the p of the machine, 8, got one for 4; plan\.among"):
