@@ -18,6 +18,9 @@ from typing import Any
 import pytest
 
 import pybsp
+from pybsp.errors import LearnedSyncError
+from pybsp.ground import settings
+from pybsp.ground.failures import failure_of, processor_error
 from pybsp.ledger.account import Account
 from pybsp.messages.agreement import Agreement
 from pybsp.runs import world
@@ -1150,3 +1153,33 @@ def test_who_fails_as_a_run_begins_tells_all_others_there_are(monkeypatch: pytes
             monkeypatch.setattr(world, "_job_size", partial(int, size))
             world.tell_before_run(ValueError("boom"))
     assert told == [2, 3]
+
+
+def test_what_others_learn_of_a_failure_names_who_where_and_why() -> None:
+    late = failure_of(ValueError("no"), 3, "sums")
+    early = failure_of(KeyError("x"), -1, "")
+    error = processor_error([None, late, early])
+    assert str(error) == 'processor 1 failed in superstep 3 ("sums"): ValueError: no'
+    assert (error.pid, error.superstep, error.label) == (1, 3, "sums")
+    first = processor_error([failure_of(ValueError("no"), 0, "")])
+    assert str(first) == "processor 0 failed in superstep 0: ValueError: no"
+    before_any = processor_error([None, None, early])
+    assert str(before_any) == "processor 2 failed: KeyError: 'x'"
+    assert (before_any.pid, before_any.superstep, before_any.label) == (2, 0, "")
+    # Whoever only learned of a failure is not named, unless there is no other.
+    learned = failure_of(error, 3, "")
+    assert processor_error([learned, early]).pid == 1
+    assert processor_error([None, learned, learned]).pid == 1
+    assert type(processor_error([failure_of(pybsp.SyncError("unlike"), 0, "")])) is LearnedSyncError
+
+
+@pytest.mark.parametrize("name", settings.SECONDS)
+def test_seconds_of_the_environment_are_numbers_of_at_least_0(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, found in (("0", 0.0), ("2.5", 2.5), ("inf", float("inf"))):
+        monkeypatch.setenv(name, given)
+        assert settings.seconds(name) == found
+    never = r" \(0: never\)" if name == settings.WARN_AFTER else ""
+    for given in ("-1", "-0.001", "nan", "soon"):
+        monkeypatch.setenv(name, given)
+        with pytest.raises(pybsp.UsageError, match=rf"{name}: expected seconds, a number of at least 0{never}, got"):
+            settings.seconds(name)

@@ -939,3 +939,10 @@ def test_figures_of_another_form_are_refused_by_name(name: str, value: Any) -> N
 def test_a_machine_file_of_no_path_is_refused(kind: Any, path: Any) -> None:
     with pytest.raises(UsageError, match=rf"{kind.__name__}.load: argument path: expected that of a machine file, got"):
         kind.load(path)
+
+
+def test_a_machine_of_given_figures_is_calibrated_and_the_nominal_one_is_not() -> None:
+    given: list[Any] = [BSPMachine(p=2, g=1e-8, l=1e-5, r=1e9), LogPMachine(p=2, L=16, o=1, G=4)]
+    assert [machine.calibrated for machine in (*given, BSPMachine.nominal(2), LogPMachine.nominal(2))] == [
+        True, True, False, False,
+    ]  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 
 import pybsp
 from pybsp import collectives
+from pybsp.collectives.plan import joined
 from pybsp.ledger import pictures
 
 MACHINE = pybsp.BSPMachine(p=4, g=1e-8, l=1e-5, r=1e9)
@@ -112,6 +113,46 @@ def test_a_cost_is_a_table_of_supersteps_with_their_sum() -> None:
     many = Shown(sum([cost] * 100))
     assert len(many.rows) == 1 + 50 + 1 + 1
     assert Shown(pybsp.Cost(MACHINE, after=5e9)).rows[1] == ["after", "5e+09", "", "", "", "", "5"]
+
+
+def test_a_cost_says_all_of_each_superstep_what_comes_after_and_the_sum() -> None:
+    cost = collectives.allreduce.cost(MACHINE, words=3, degree=2)
+    assert Shown(cost).rows == [
+        ["superstep", "w [flop]", "h [words]", "M [words]", "messages", "items", "seconds"],
+        ["0", "0", "3", "12", "1", "0", "1.003e-05"],
+        ["1", "3", "3", "12", "1", "0", "1.003e-05"],
+        ["after", "3", "", "", "", "", "3e-09"],
+        ["total", "6", "6", "24", "2", "0", "2.007e-05"],
+    ]
+    last = cost._repr_html_().rpartition("<tr")[2]
+    assert last.startswith(' class="total"')
+    steps = pybsp.Cost(MACHINE, list(cost) * 25)
+    assert [row[0] for row in Shown(steps).rows[-2:]] == ["49", "total"]
+    assert [row[0] for row in Shown(steps + pybsp.Cost(MACHINE, [cost[0]])).rows[-3:]] == ["49", "...", "total"]
+
+
+def test_a_plan_says_all_of_each_superstep_and_four_of_its_messages() -> None:
+    shown = Shown(collectives.broadcast_items.plan(5, k=9))
+    to_all = ", ".join(f"0 -> {pid}: items 0 to 1" for pid in range(1, 5))
+    assert shown.rows == [
+        ["superstep", "messages", "h [items]", "operations", "from -> to: items"],
+        ["0", "4", "7", "0", "0 -> 1: items 2 to 3, 0 -> 2: items 4 to 5, 0 -> 3: items 6 to 7, 0 -> 4: item 8"],
+        ["1", "16", "8", "0", f"{to_all}, ..."],
+    ]
+    assert shown.text.startswith("2 supersteps on 5 processors")
+    assert [f"superstep {number}" in shown.text for number in range(3)] == [True, True, False]
+    assert shown.text.count("lightest: 1, darkest: 2") == 2
+    assert [row[3] for row in Shown(collectives.prefix.plan(5)).rows[1:]] == ["0", "1", "1"]
+
+
+@pytest.mark.parametrize(("number", "rows", "drawn"), [(50, 51, 6), (51, 52, 6)])
+def test_of_a_long_plan_the_first_supersteps_are_shown(number: int, rows: int, drawn: int) -> None:
+    step = collectives.broadcast.plan(2)[0]
+    shown = Shown(joined(2, [step] * number))
+    assert (len(shown.rows), shown.tags.count("svg")) == (rows, drawn)
+    assert (shown.rows[-1] == ["...", "", "", "", ""]) == (number > 50)
+    for p, few in ((64, 1), (65, 0)):
+        assert Shown(collectives.broadcast.plan(p, degree=p)).tags.count("svg") == few
 
 
 def test_a_plan_is_a_table_and_who_sends_to_whom() -> None:

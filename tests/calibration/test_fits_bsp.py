@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pybsp import BSPMachine
+from pybsp.benchmarks.calibration.fits import segments
 from pybsp.benchmarks.calibration.fits.bootstrap import Table
 from pybsp.benchmarks.calibration.fits.bsp import fit_bsp, fit_rates, predict
 from pybsp.benchmarks.calibration.fits.held_out import held_out
@@ -357,3 +358,53 @@ def test_held_out_errors_are_of_what_was_predicted() -> None:
     assert any("too long" in flag.text and flag.about == "halo" for flag in found.flags)
     assert not any(flag.about == "random" for flag in found.flags)
     assert held_out([], lambda point: math.nan) is None
+
+
+def test_the_error_of_a_segment_is_that_of_a_fit_to_its_points_alone() -> None:
+    rng = np.random.default_rng(7)
+    group = np.repeat(np.arange(5), [7, 5, 1, 6, 9])
+    design = np.stack([np.ones(len(group)), rng.uniform(1, 4, len(group)), 100 * rng.uniform(1, 9, len(group))], axis=1)
+    times = design @ [3.0, 1.0, 0.02] * np.exp(0.05 * rng.standard_normal(len(group)))
+    rows = (design / times[:, None])[shuffled := rng.permutation(len(group))]
+    errors = segments._errors(group[shuffled], 5, rows)
+    assert errors.shape == (5, 6)
+    for first in range(5):
+        for last in range(6):
+            of = rows[(first <= group[shuffled]) & (group[shuffled] < last)]
+            if len(of) < segments.FEWEST:
+                assert errors[first, last] == np.inf
+            else:
+                _, (residual,), *_ = np.linalg.lstsq(of, np.ones(len(of)), rcond=None)
+                assert errors[first, last] == pytest.approx(residual)
+    lines = np.repeat([[1.0, 2.0, 3.0]], 7, axis=0)  # points that tell no parameter from another
+    assert segments._errors(np.zeros(7, int), 1, lines)[0, 1] == np.inf
+    falling = np.stack([np.ones(20), np.linspace(1, 2, 20)], axis=1)  # each word takes something away
+    rows = falling / (falling @ [4.0, -1.0])[:, None]
+    errors = segments._errors(np.repeat([0, 1], 10), 2, rows)
+    assert errors[0, 2] == pytest.approx(0, abs=1e-9)  # of all together that is taken
+    assert errors[0, 1] == errors[1, 2] == np.inf
+
+
+@pytest.mark.parametrize(
+    ("noise", "jump", "found"),
+    [
+        (0.05, 0.15, [0]),  # 30 % less error: by less than a fifth of its root
+        (0.05, 0.2, [0, 512**0.5]),
+        (0.0, 0.03, [0]),  # within a hundredth of all times already
+        (0.0, 0.05, [0, 512**0.5]),
+    ],
+)
+@pytest.mark.fast
+def test_a_cut_lowers_the_error_by_a_fifth_and_one_within_a_hundredth_is_good(
+    noise: float, jump: float, found: list[float]
+) -> None:
+    words = np.repeat(2.0 ** np.arange(10), 40)
+    factor = (1 + noise * np.tile([1, -1], len(words) // 2)) * np.where(words > 16, 1 + jump, 1)
+    assert cut(words, np.stack([np.ones(len(words)), words], axis=1), (10 + words) * factor) == pytest.approx(found)
+
+
+def test_there_are_at_most_four_segments() -> None:
+    words, way = np.repeat(2.0 ** np.arange(15), 4), np.repeat(np.arange(5), 12)
+    times = np.array([1, 40, 400, 3000, 30000])[way] + words
+    begins = cut(words, np.stack([np.ones(len(words)), words], axis=1), times)
+    assert begins == pytest.approx([0, 32**0.5, 2048**0.5, 2**11.5])

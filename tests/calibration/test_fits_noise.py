@@ -158,3 +158,52 @@ def test_batches_that_follow_one_another_show_as_correlation() -> None:
 def test_nothing_measured_is_no_error() -> None:
     found, flags = noise(Raw({"p": 2}))
     assert (found.points, found.drift, found.unconverged, flags) == (0, None, 0, ())
+
+
+def of_one_point(point: Point, seconds: list[float], launch: int = 0) -> list[Sample]:
+    return [Sample(point, launch, batch, 1, taken, float(batch)) for batch, taken in enumerate(seconds)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "found"),
+    [([1, 1, 1, 1, 3], 1.4), ([1, 1, 1, 3], 1.0), ([1, 1, 1, 3, 0], 1.0), ([1, 1, 1, 1, 3, 0], 1.4)],
+)
+@pytest.mark.fast
+def test_means_and_medians_are_compared_where_five_samples_took_time(seconds: list[float], found: float) -> None:
+    assert noise(Raw(ABOUT, of_one_point(REPEAT[0], seconds)))[0].mean_over_median == pytest.approx(found)
+
+
+def test_what_drifts_is_named_with_its_launch_and_how_much() -> None:
+    steady, slower = [1.0] * 10, [1.0] * 6 + [1.25] * 4
+    samples = of_one_point(REPEAT[0], steady) + of_one_point(REPEAT[1], steady)
+    samples += of_one_point(REPEAT[0], steady, 1) + of_one_point(REPEAT[1], slower, 1)
+    found, flags = noise(Raw(ABOUT, samples))
+    assert found.drift == pytest.approx(1.25)
+    (text,) = [flag.text for flag in flags if flag.code == "drift"]
+    assert text.endswith(
+        "the reference superstep (exchange) took 1.25 times as long at the end of launch 1 as at its start"
+    )
+
+
+def test_flags_say_which_node_and_which_launch() -> None:
+    def text(code: str, samples: list[Sample], **about: Any) -> list[str]:
+        return [flag.text for flag in noise(Raw({**ABOUT, **about}, samples))[1] if flag.code == code]
+
+    samples = supersteps(lambda sample: {0: 1.0, 1: 0.8, 2: 1.2}[sample.launch])
+    (differ,) = text("launches-differ", samples)
+    assert differ.startswith("launches differ: supersteps of launch 2 took 1.5 times as long as those of launch 1")
+    (shared,) = text("oversubscribed", [], nodes=[0, 1, 1, 1], cores=[1, 2, 2, 2])
+    assert shared.startswith("3 processors share 2 core(s) on node 1:")
+    (busy,) = text("not-dedicated", [], load=[None, 0.5, 0.75])
+    assert busy == "node 2 was busy before the calibration began: a load average of 0.75"
+    assert text("few-launches", supersteps()[:8])[0].startswith("1 launch:")
+
+
+def test_a_processor_whose_kernels_have_few_samples_shares_no_core() -> None:
+    point = Point("rate", "axpy", size=1 << 15, work=1e6)
+    for seconds, skewed in (([1, 1, 1, 1, 3], True), ([1, 1, 1, 3], False)):
+        samples = [Sample(point, 0, n, 1, one, 0.0, pid) for pid in range(2) for n, one in enumerate(seconds)]
+        flags = [flag for flag in noise(Raw(ABOUT, samples))[1] if flag.code == "shared-core"]
+        assert [(flag.about, "1.4 times" in flag.text) for flag in flags] == [
+            (f"processor {pid}", True) for pid in range(2) if skewed
+        ]

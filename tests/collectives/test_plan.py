@@ -153,6 +153,63 @@ def test_arguments_of_plans_and_costs_that_do_not_fit_are_refused_by_name(primit
             primitive.cost(machine)
 
 
+LEAST: dict[str, dict[str, int]] = {  # of arguments that are whole numbers, by what takes them
+    "allreduce.cost": {"items": 0, "degree": 2},
+    "argmax.cost": {"n": 0, "itemsize": 0},
+    "argmin.cost": {"n": 0, "itemsize": 0},
+    "argsort.cost": {"keys": 0, "itemsize": 0},
+    "balanced_sort.cost": {"keys": 0, "itemsize": 0, "values": 0},
+    "bitonic_sort.cost": {"levels": 1},
+    "bitonic_sort.plan": {"levels": 1},
+    "bitonic_sort_few.cost": {"levels": 1},
+    "broadcast.cost": {"words": 0, "degree": 2, "root": 0},
+    "broadcast.plan": {"degree": 2, "root": 0},
+    "broadcast_items.cost": {"words": 0},
+    "broadcast_items.plan": {"k": 0},
+    "broadcast_one_at_a_time.cost": {"k": 0},
+    "duplicate.cost": {"items": 0},
+    "exclusive_prefix.cost": {"items": 0, "degree": 2},
+    "gather.cost": {"root": 0},
+    "group_by.cost": {"keys": 0, "itemsize": 0, "values": 0},
+    "histogram.cost": {"n": 0, "bins": 1, "itemsize": 1, "weight": 1},
+    "items_broadcast.cost": {"words": 0, "root": 0},
+    "items_broadcast.plan": {"k": 0},
+    "mesh_broadcast.cost": {"words": 0, "root": 0},
+    "prefix.cost": {"items": 0, "degree": 2},
+    "prefix_2d.cost": {"k": 0, "degree": 2},
+    "prefix_2d.plan": {"k": 0},
+    "prefix_pipelined.cost": {"k": 0},
+    "random_permutation.cost": {"n": 0, "seed": 0},
+    "random_permutation.plan": {"n": 0, "seed": 0},
+    "reduce.cost": {"items": 0, "root": 0},
+    "reduce_scatter.cost": {"n": 0},
+    "reduce_scatter.plan": {"n": 0},
+    "sample_sort.cost": {"keys": 0, "itemsize": 0, "values": 0},
+    "sort.plan": {"first": 0, "levels": 1},
+    "stencil.cost": {"steps": 0},
+    "stencil.plan": {"steps": 0},
+    "top_k.cost": {"k": 0, "n": 0, "itemsize": 0},
+    "tree_broadcast.cost": {"words": 0, "root": 0},
+    "unique.cost": {"keys": 0, "itemsize": 0},
+}
+NEEDED: dict[str, Any] = {
+    "machine": BSPMachine.nominal(4), "p": 4, "k": 3, "n": 8, "keys": 8, "seed": 1, "levels": 1, "degree": 2,
+    "shape": (8, 8), "q": (2, 2), "words": 1, "total": 4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("of", "argument"), [(of, argument) for of in LEAST for argument in LEAST[of]])
+@pytest.mark.fast
+def test_the_least_that_an_argument_may_be_is_taken_and_one_less_is_refused_by_name(of: str, argument: str) -> None:
+    name, _, part = of.partition(".")
+    primitive = next(found for package in (collectives, ebsp, baselines) if (found := getattr(package, name, None)))
+    call, least = getattr(primitive, part), LEAST[of][argument]
+    given = {one: NEEDED[one] for one in signature(call).parameters if one in NEEDED}
+    assert call(**{**given, argument: least}) is not None
+    with pytest.raises(UsageError, match=rf"^{name}\.\w+: argument {argument}: expected .*, got {least - 1}"):
+        call(**{**given, argument: least - 1})
+
+
 MACHINE = BSPMachine(p=2, g=1e-8, l=1e-5, r=1e9)
 RAGGED: Any = [[1], [2, 3]]  # numpy makes no array of it
 
@@ -313,6 +370,19 @@ def test_the_operations_of_each_processor_of_a_group_are_those_of_its_members(na
         busy = collectives.reduce.plan(5, 5, number)
         alone = collectives.together(BSPMachine.nominal(5), (plan, 1), (busy, 150))  # as many operations: 4 * 150
         assert [step.w for step in alone] == costs[member]
+
+
+def test_together_counts_whole_words_of_each_message_and_operations_where_items_come() -> None:
+    one = joined(3, [Step.of([0, 0], [1, 2], [2, 4], [5, 5])], 4)  # items 2 to 4, and item 4
+    other = joined(3, [Step.of([1], [2], [6], [9])], 3)
+    cost = collectives.together(BSPMachine.nominal(3), (one, 0.5), (other, 0.5))
+    # 12 bytes are 2 words, 4 bytes one. To processor 1 come 3 items, to 2 come 1 and 3: of 4 operations it has 2 there.
+    assert [(step.h_out, step.h_in, step.messages, step.M) for step in cost] == [(3, 3, 2, 5)]
+    assert cost.after == 0.5 * (2 + 3)
+    assert collectives.together(BSPMachine.nominal(3), (one, 1)).after == 4
+    many = joined(3, [Step.of([1], [0], [0], [9])], 9)  # to a processor to which nothing else comes
+    assert collectives.together(BSPMachine.nominal(3), (one, 1), (many, 1)).after == 9
+    assert collectives.together(BSPMachine.nominal(3), (many, 1)).M == 9
 
 
 def test_together_takes_plans_with_words_for_the_processors_of_the_machine() -> None:

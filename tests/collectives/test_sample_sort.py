@@ -115,6 +115,37 @@ def test_whatever_the_keys_between_the_samples_are_the_bound_holds_and_is_nearly
     assert 1.25 * n < largest <= regular_sampling.most(p, [n] * p) < 2 * n
 
 
+@pytest.mark.parametrize("p", [2, 3, 5])
+@pytest.mark.parametrize("most", [2, 30, 1000])
+@pytest.mark.fast
+def test_splitters_are_the_samples_whose_ranks_are_likely_to_be_nearest_to_their_targets(p: int, most: int) -> None:
+    rng = np.random.default_rng(p + most)
+    for _ in range(10):
+        sizes = rng.choice([0, 1, p, p + 1, p + 2, 9, 40], p).tolist()
+        blocks = [np.sort(rng.integers(0, most, n)) for n in sizes]
+        places = [regular_sampling.sample_places(p, n).tolist() for n in sizes]
+        samples = sorted((block[at], pid, at) for pid, block in enumerate(blocks) for at in places[pid])
+        twice = []  # the rank of each sample: of each block as many keys as its samples before and after it allow
+        for sample in samples:
+            rank = 2 * sample[2]
+            for pid in set(range(p)) - {sample[1]}:
+                before = [at for at in places[pid] if (blocks[pid][at], pid, at) < sample]
+                after = [at for at in places[pid] if at not in before]
+                rank += (before[-1] + 1 if before else 0) + (after[0] if after else sizes[pid])
+            twice.append(rank)
+        twice.append(2 * sum(sizes))
+        expected = []
+        for number in range(1, p):
+            _, nearest = min((abs(rank * p - 2 * number * sum(sizes)), -at) for at, rank in enumerate(twice))
+            expected += samples[-nearest : 1 - nearest]
+        for pid in range(p):
+            found = regular_sampling.split(
+                np.concatenate([b[at] for b, at in zip(blocks, places, strict=True)]), sizes, pid
+            )
+            assert list(zip(found.keys, found.owners, found.places, strict=True)) == expected
+            assert found.passed.tolist() == [sum(s < one for s in samples if s[1] == pid) for one in expected]
+
+
 @pytest.mark.parametrize("p", [2, 5, 8])
 def test_selecting_and_sorting_cut_alike(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(p)
@@ -130,6 +161,29 @@ def test_selecting_and_sorting_cut_alike(p: int, monkeypatch: pytest.MonkeyPatch
             monkeypatch.setattr(import_module("pybsp.collectives.sample_sort"), "SELECTING", selecting)
             found.append(repr(pybsp.simulate(main, p=p).results))
         assert found[0] == found[1], name
+
+
+@pytest.mark.parametrize("p", [2, 3, 8])
+@pytest.mark.parametrize("name", ["random", "two", "in order", "reversed", "just after the samples", "nan"])
+@pytest.mark.fast
+def test_keys_that_are_only_selected_lie_on_their_sides_of_the_cuts(p: int, name: str) -> None:
+    rng = np.random.default_rng(p)
+    for n in (p + 2, 40, 400, 1600):
+        sizes = [n, *rng.integers(0, 2 * n, p - 1).tolist()]
+        blocks = [KEYS[name](rng, size, pid).astype("f8") for pid, size in enumerate(sizes)]
+        places = [regular_sampling.sample_places(p, size) for size in sizes]
+        sorted_blocks = [np.sort(block) for block in blocks]
+        samples = np.concatenate([block[at] for block, at in zip(sorted_blocks, places, strict=True)])
+        for pid, (block, as_sorted) in enumerate(zip(blocks, sorted_blocks, strict=True)):
+            if sizes[pid] <= p + 1:
+                continue  # as few are sorted
+            regular_sampling.select(block, places[pid][1:-1])
+            assert np.array_equal(block[places[pid][1:-1]], as_sorted[places[pid][1:-1]], equal_nan=True)
+            splitters = regular_sampling.split(samples, sizes, pid)
+            cuts = regular_sampling.cut_selected(block, places[pid], splitters, pid)
+            assert cuts.tolist() == regular_sampling.cut_sorted(as_sorted, splitters, pid).tolist()
+            pieces = [np.sort(piece) for piece in np.split(block, cuts)]
+            assert np.array_equal(np.concatenate(pieces), as_sorted, equal_nan=True)
 
 
 def test_the_cost_of_equal_blocks_in_closed_form() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import runpy
 import sys
@@ -592,6 +593,11 @@ def test_an_execution_is_made_of_the_parts_of_all_processors(trace: bool) -> Non
     outcomes = pybsp.simulate(logp_on_bsp(parameters, LogPMachine(3, 9, 1, 3), trace=trace), p=3).results
     with pytest.raises(pybsp.UsageError, match=r"argument outcomes: expected \(result, part\) of each processor"):
         logp_on_bsp.execution(outcomes[1:])
+
+
+def test_the_program_of_the_bsp_machine_has_the_name_of_that_of_the_logp_machine() -> None:
+    assert logp_on_bsp(parameters).__name__ == "parameters"
+    assert logp_on_bsp(functools.partial(parameters)).__name__ == "program"
 
 
 def test_wrong_use() -> None:

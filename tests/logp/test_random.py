@@ -291,6 +291,14 @@ def test_the_time_of_batches_is_what_is_expected_of_them(p: int, h: int, L: int,
             assert took == pytest.approx(expected, rel=0.1)
 
 
+def test_what_is_left_of_batches_takes_a_gap_each_and_a_latency_on_top() -> None:
+    machine = LogPMachine(13, L=40, o=2, G=5)
+    most, some = theorem_3.left_over(machine, 60, 0.5)
+    assert 0 < some <= 1 < most
+    assert theorem_3.expected_time(machine, 60, 0.5) == cost(machine, 60, 0.5) + round(5 * most + some * 44)
+    assert theorem_beta(LogPMachine(1, L=40, o=2, G=5)) == 0.0
+
+
 def test_what_is_left_of_batches_is_counted_exactly_where_it_can_be() -> None:
     """Two rounds of two messages and a capacity of one: half of the processors have one left, of 2p at most p."""
     machine = LogPMachine(2, L=2, o=0, G=2)

@@ -148,6 +148,15 @@ def test_of_more_messages_than_are_kept_the_beginning_stays() -> None:
     assert predict(fewer).sent.tolist() == [1, 0]
 
 
+def test_a_message_has_the_words_that_were_measured_where_it_was_acquired() -> None:
+    rows = rows_of((0, SEND, 1, 10, 20), (0, SEND, 1, 20, 30), (1, RECV, 0, 15, 25), (1, RECV, 0, 26, 36))
+    rows[2:, 3] = 5, 7
+    spans = np.array([(0, 40, 0), (0, 40, 0)])
+    timeline = Timeline.of_rows(LogPMachine.nominal(2), rows, spans, 2, None, 0.0, paced=False)
+    assert timeline.words.tolist() == [5, 7, 5, 7]
+    assert timeline.words_sent.tolist() == [12, 0]
+
+
 def test_pace_is_waited_for_and_a_late_message_too() -> None:
     machine = LogPMachine(2, L=100, o=10, G=40, step=1e-9)
     rows = np.array([(0, SEND, 1, 1, 0, 10, 10), (0, SEND, 1, 1, 15, 40, 50), (1, RECV, 0, 1, 0, 30, 40)])

@@ -482,6 +482,34 @@ def test_figures_of_a_span_of_time_have_its_first_step_and_not_its_last() -> Non
 # -- what is refused
 
 
+@pytest.mark.parametrize("name", ["open", "bursts"])
+def test_loads_and_destinations_are_checked_by_name_before_they_are_drawn(name: str) -> None:
+    make = partial(getattr(Injections, name), **({"length": 2} if name == "bursts" else {}))
+    for load in (0, -1, float("inf"), float("nan"), "much", True, 1e6 + 1):
+        with pytest.raises(
+            UsageError, match=rf"^Injections\.{name}: load: expected packets for each .* at most 1e\+06"
+        ):
+            make(4, load, 10)
+    for destinations in ([0, 1, 2, 4], [0, 1, 2, -1], [0, 1, 2]):
+        with pytest.raises(UsageError, match=rf"^Injections\.{name}: .*destinations"):
+            make(4, 0.1, 10, destinations=destinations)
+    assert make(2, 1e6, 1, destinations=[1, 0]).packets > 1e6
+    assert make(2, 0.5, 1, seed=3).load == 0.5
+
+
+def test_what_is_no_network_no_injections_and_no_flow_is_refused_by_name(tmp_path: Path) -> None:
+    one: Any = Injections.at([0], [0], [1], 4)
+    wrong: Any = [1, 2]
+    with pytest.raises(UsageError, match=r"^flow: network: expected a Network, got \[1, 2\]"):
+        flow(wrong, one)
+    with pytest.raises(UsageError, match=r"^flow: injections: expected Injections, got \[1, 2\]"):
+        flow(Hypercube(4), wrong)
+    with pytest.raises(
+        UsageError, match=r"^heat_map: flow: expected a Flow, got <injections: 1 packets of 4 processors>"
+    ):
+        networks.heat_map(one, str(tmp_path / "load.svg"))
+
+
 def test_what_cannot_be_is_an_error() -> None:
     cube = Hypercube(4)
     one = Injections.at([0], [0], [1], 4)

@@ -395,6 +395,7 @@ CALLS: dict[str, tuple[Any, str]] = {
     "owner": (lambda x, p: x.pattern([0, p], [0, 0]), "argument owners: expected a processor"),
     "index": (lambda x, p: x.pattern([0, p - 1], [0, 3]), "argument at: expected an index within shape (3,)"),
     "negative": (lambda x, p: x.pattern([0, 0], [0, -4]), "index -4 on axis 0"),
+    "after the least": (lambda x, p: x.pattern([0, 0], [-3, 3]), "index 3 on axis 0"),
     "unsigned": (lambda x, p: x.pattern([0], np.array([2**64 - 1], np.uint64)), "index 18446744073709551615 on axis 0"),
     "of one": (lambda x, p: x.pattern(0, slice(1, 4)), "argument at: expected an index within shape (3,)"),
     "float": (lambda x, p: x.pattern([0], [0.5]), "argument at: expected an int or integers"),

@@ -568,6 +568,23 @@ def enters_parts_late(bsp: pybsp.BSP) -> None:
         part.sync()
 
 
+def test_totals_have_what_parts_did_under_the_label_of_their_superstep(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        for words in (1, 2):
+            with bsp.superstep("split"), bsp.split(0) as part:
+                part.send(0, np.zeros(10 * words))
+                part.sync()
+        with bsp.superstep("together"):
+            bsp.send(0, 1.0)
+        totals = {total.label: total.parts for total in bsp.ledger.totals()}
+        whole = bsp.ledger.total.parts
+        assert totals["split"] is not None
+        assert totals["split"] == whole
+        return totals["split"].supersteps, totals["split"].h, totals["together"]
+
+    assert spmd(main) == [(2, 30 * (spmd.p - 1) if spmd.p > 1 else 0, None)] * spmd.p
+
+
 def test_what_parts_did_stands_in_the_ledger_of_the_whole(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         halves = bsp.split(bsp.pid % 2)
