@@ -42,7 +42,7 @@ def _small(bsp: BSP, value: Any) -> Any:
     return came
 
 
-@primitive(cost, plan, _small, groups=True)
+@primitive(cost, plan, _small)
 def allgather(bsp: BSP, value: Any) -> Supersteps[list[Any]]:
     """Give all processors the values of all; collective.
 

@@ -43,7 +43,7 @@ def _small(bsp: BSP, array: Any, *, out: NDArray[Any] | None = None) -> Any:
     return came if came is NOT_SMALL else in_one(came, block, bsp.pid, name, out)
 
 
-@primitive(cost, plan, _small, groups=True)
+@primitive(cost, plan, _small)
 def allgather_blocks(bsp: BSP, array: Any, *, out: NDArray[Any] | None = None) -> Supersteps[tuple[NDArray[Any], Ints]]:
     """Give all processors the blocks of all, as one array; collective.
 

@@ -32,7 +32,7 @@ def _small(bsp: BSP, array: Any) -> Any:
     return extremes.at_once(bsp, "argmax", array)
 
 
-@primitive(cost, plan, _small, groups=True)
+@primitive(cost, plan, _small)
 def argmax(bsp: BSP, array: Any) -> Supersteps[tuple[Any, int]]:
     """The largest of all elements, and where it is; collective.
 

@@ -32,7 +32,7 @@ def _small(bsp: BSP, array: Any) -> Any:
     return extremes.at_once(bsp, "argmin", array)
 
 
-@primitive(cost, plan, _small, groups=True)
+@primitive(cost, plan, _small)
 def argmin(bsp: BSP, array: Any) -> Supersteps[tuple[Any, int]]:
     """The smallest of all elements, and where it is; collective.
 

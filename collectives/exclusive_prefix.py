@@ -159,7 +159,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, degree: int | None) -> Prepared
     items = items_of(value, op)
     size = value.nbytes / 8 if items else words
     how, by = choose_way(bsp.machine, size, items, None if given is None else "trees", given)
-    if how != "trees" or len(scheme := trees(bsp.p, by)) != 1 or bsp.shown is None:
+    if how != "trees" or len(scheme := trees(bsp.p, by)) != 1:
         return None
     agreed = {"value": kind, "op": name, "degree": given, "algorithm": None}
     return PreparedPrefix(new_exchange(bsp, "exclusive_prefix", agreed, scheme), words, _identity(op, value))
@@ -221,7 +221,7 @@ def _small(
     return before if out is None else placed(name, before, out)
 
 
-@primitive(cost, plan, _small, groups=True)
+@primitive(cost, plan, _small)
 def exclusive_prefix(
     bsp: BSP,
     value: Any,

@@ -46,7 +46,7 @@ def _on_root(bsp: BSP, came: list[Any], value: Any, root: int) -> list[Any] | No
     return came
 
 
-@primitive(cost, plan, _small, groups=True)
+@primitive(cost, plan, _small)
 def gather(bsp: BSP, value: Any, root: int = 0) -> Supersteps[list[Any] | None]:
     """Give the root the values of all processors; collective.
 

@@ -54,7 +54,7 @@ def _small(bsp: BSP, array: Any, root: int = 0, *, out: NDArray[Any] | None = No
     return in_one(came, block, bsp.pid, name, out) if bsp.pid == root else None
 
 
-@primitive(cost, plan, _small, groups=True)
+@primitive(cost, plan, _small)
 def gather_blocks(
     bsp: BSP, array: Any, root: int = 0, *, out: NDArray[Any] | None = None
 ) -> Supersteps[tuple[NDArray[Any], Ints] | None]:

@@ -74,7 +74,7 @@ def _small(
     if how != "trees":
         return NOT_SMALL
     scheme = records.plan(bsp.p, by)
-    if not is_at_once(bsp, scheme) or bsp.shown is None or bsp.shown.on_group:  # others may have fewer supersteps
+    if not is_at_once(bsp, scheme):
         return NOT_SMALL
     limits, agreed = given.limits, given.agreed
     if given.searched:
@@ -87,7 +87,7 @@ def _small(
     return given.result(counts, edges)
 
 
-@primitive(cost, plan, _small)
+@primitive(cost, plan, _small, groups=False)
 def histogram(
     bsp: BSP,
     values: Any,

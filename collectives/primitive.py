@@ -35,6 +35,7 @@ from ..bsp import BSP
 from ..errors import UsageError
 from ..ground.convert import few, what
 from ..groups.group import Grid, Group
+from ..groups.shown import GroupShown
 from ..layouts import Layout
 from ..machines.cost import Cost
 from ..parts.part import Split
@@ -80,7 +81,7 @@ class Primitive(Protocol[Arguments, Result_co, CostArguments, PlanArguments]):
 
 
 PLAIN_NUMBERS = frozenset({bool, int, float, complex})
-NOT_SMALL: Final = object()  # instead of a result: it is to ride
+NOT_SMALL: Final[Any] = object()  # instead of a result: it is to ride
 REMEMBERED = 256  # prepared calls of a processor
 FEW = 8  # functions of one code that they are of: those that are made for each call hold what their closures do
 
@@ -97,7 +98,7 @@ def primitive(
     pipes: Callable[..., bool] | None = None,
     quick: Quick | None = None,
     quick_start: Quick | None = None,
-    groups: bool = False,
+    groups: bool = True,
 ) -> Callable[
     [Callable[Concatenate[BSP, Arguments], Supersteps[Result]]],
     Primitive[Arguments, Result, CostArguments, PlanArguments],
@@ -110,7 +111,7 @@ def primitive(
         pipes: whether small also takes an array that has no room in a record, as it goes through a pipe: asked where it
             is sent, of all arguments; None: never.
         quick, quick_start: for plain calls, and started ones; None: there is none.
-        groups: whether small takes groups too, as it does where there is riding.
+        groups: whether small takes groups too: not where it may be several supersteps, as others may have fewer.
     """
 
     def carry(
@@ -132,19 +133,15 @@ def primitive(
                 if shown is not None:
                     # One or two arguments, as most calls have, are handed on in half the time without `*`.
                     found: Result
-                    if shown.on_group:
-                        found = shown.to_the_end(name, small, bsp, *args, **kwargs)
+                    if isinstance(shown, GroupShown):
+                        found = shown.to_the_end(name, small, bsp, *args, **kwargs) if groups else NOT_SMALL
                     elif kwargs or not 0 < len(args) < 3:
                         found = small(bsp, *args, **kwargs)
                     else:
                         found = small(bsp, args[0], args[1]) if len(args) == 2 else small(bsp, args[0])
                     if found is not NOT_SMALL:
                         return found
-                elif (
-                    bsp.as_shown is not None
-                    and not bsp.as_shown.now
-                    and (groups or riding is not None or isinstance(bsp, BSP))
-                ):
+                elif bsp.as_shown is not None and not bsp.as_shown.now and (groups or isinstance(bsp, BSP)):
                     with bsp.as_shown.calling(pipes is not None and pipes(bsp, *args, **kwargs)):
                         return collective(bsp, *args, **kwargs)
             elif type(bsp) is not BSP:

@@ -205,7 +205,7 @@ def _small(
     return placed(name, own_result(mine), out)
 
 
-@primitive(cost, plan, _small, groups=True)
+@primitive(cost, plan, _small)
 def reduce_scatter(
     bsp: BSP,
     array: Any,

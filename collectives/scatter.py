@@ -44,7 +44,7 @@ def _small(bsp: BSP, values: Any, root: int = 0) -> Any:
     return own if bsp.pid == root else owned(came)[0]
 
 
-@primitive(cost, plan, _small, groups=True)
+@primitive(cost, plan, _small)
 def scatter(bsp: BSP, values: Any, root: int = 0) -> Supersteps[Any]:
     """Give each processor its own of the root's values; collective.
 

@@ -63,7 +63,7 @@ def _cut(bsp: BSP, array: Any, counts: ArrayLike | None) -> list[NDArray[Any]]:
     return cut("scatter_blocks", whole, counts, bsp.p)
 
 
-@primitive(cost, plan, _small, groups=True)
+@primitive(cost, plan, _small)
 def scatter_blocks(
     bsp: BSP,
     array: Any = None,

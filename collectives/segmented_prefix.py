@@ -85,7 +85,7 @@ def _small(bsp: BSP, values: Any, flags: Any, op: np.ufunc, *, out: NDArray[Any]
     return placed(NAME, given(sums), out)
 
 
-@primitive(cost, plan, _small, groups=True)
+@primitive(cost, plan, _small)
 def segmented_prefix(
     bsp: BSP, values: Any, flags: Any, op: np.ufunc, *, out: NDArray[Any] | None = None
 ) -> Supersteps[Any]:

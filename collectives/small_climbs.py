@@ -23,6 +23,7 @@ from ..bsp import BSP
 from ..ground.chunk import pack_counts
 from ..ground.copying import record
 from ..ground.short_records import HEAD, INT_END, NUMBERS
+from ..groups.shown import GroupShown
 from ..rides.ride import OF_SUPERSTEP
 from ..rides.shown import NOT_SHOWN, Shown, Turn
 from ..ways import BY_RECORD
@@ -472,7 +473,7 @@ def _prepared(
     call = prepare(bsp, value, op, order, degree, root)
     if call is None:
         return NOT_SMALL
-    if shown.on_group and len(call.steps) > 1:  # other groups may have shorter plans
+    if isinstance(shown, GroupShown) and len(call.steps) > 1:  # other groups may have shorter plans
         return NOT_SMALL
     found: Climb
     if not has_record(value) and not is_number(value):
@@ -484,4 +485,5 @@ def _prepared(
         found = of_arrays(shown, name, op, call, value)
     else:
         found = climb_of_numbers(shown, name, op, call)
-    return partial(shown.to_the_end, name, found) if shown.on_group else found  # for those that find it: `quick_climbs`
+    # For those that find it (`quick_climbs`); others come by `primitive`.
+    return partial(shown.to_the_end, name, found) if isinstance(shown, GroupShown) else found

@@ -267,8 +267,7 @@ def spread_from(
             else:
                 alike = found
             _, views, counts = found
-            view = views[places.index(at)]
-            return view, counts
+            return views[places.index(at)], counts
         try:
             value = read(part, at)
         except Exception as error:  # of the value's own code: it is raised when the superstep has ended

@@ -311,8 +311,6 @@ def _small(bsp: BSP, keys: Any, values: Any = None, stable: bool = False, algori
     """Keys without values, where an all-gather of them is the cheapest."""
     if values is not None or algorithm is not None or (stable is not False and flag("sort", "stable", stable)):
         return NOT_SMALL
-    if bsp.shown is None or bsp.shown.on_group:  # other groups may have fewer supersteps
-        return NOT_SMALL
     if type(keys) is float or (type(keys) is int and -INT_END <= keys < INT_END):
         return _small_numbers(bsp, keys)
     if isinstance(keys, np.ndarray) and type(keys) is not np.ndarray:
@@ -320,7 +318,7 @@ def _small(bsp: BSP, keys: Any, values: Any = None, stable: bool = False, algori
         keys = keys.view(np.ndarray)
     if type(keys) is np.ndarray and keys.ndim == 1 and keys.dtype.kind in "biufc":
         shown = bsp.shown  # `is_at_once` of an all-gather, in fewer steps
-        return _small_blocks(bsp, shown, keys) if bsp.p > 1 and shown.ready else NOT_SMALL
+        return _small_blocks(bsp, shown, keys) if bsp.p > 1 and shown is not None and shown.ready else NOT_SMALL
     return NOT_SMALL
 
 
@@ -420,7 +418,7 @@ def _chosen(
     return found
 
 
-@primitive(cost, plan, _small)
+@primitive(cost, plan, _small, groups=False)
 def sort(
     bsp: BSP, keys: Any, values: Any = None, stable: bool = False, algorithm: str | None = None
 ) -> Supersteps[Any]:

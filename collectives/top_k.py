@@ -49,7 +49,7 @@ def _small(bsp: BSP, values: Any, k: int, largest: bool = True) -> Any:
     return _of_list(records.at_once(bsp, NAME, _agreed(block, k, largest), own, _first_of(k, largest)))
 
 
-@primitive(cost, plan, _small, groups=True)
+@primitive(cost, plan, _small)
 def top_k(bsp: BSP, values: Any, k: int, largest: bool = True) -> Supersteps[NDArray[Any]]:
     """The k greatest of the values of all processors, the greatest first, or the k least, the least; collective.
 

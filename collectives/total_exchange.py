@@ -43,7 +43,7 @@ def _small(bsp: BSP, values: Any) -> Any:
     return came
 
 
-@primitive(cost, plan, _small, groups=True)
+@primitive(cost, plan, _small)
 def total_exchange(bsp: BSP, values: Any) -> Supersteps[list[Any]]:
     """Send each processor a value of its own; collective.
 

@@ -45,7 +45,7 @@ def _small(bsp: BSP, array: Any, counts: ArrayLike | None = None, *, out: NDArra
     return came if came is NOT_SMALL else in_one(came, blocks[bsp.pid], bsp.pid, name, out)
 
 
-@primitive(cost, plan, _small, groups=True)
+@primitive(cost, plan, _small)
 def total_exchange_blocks(
     bsp: BSP, array: Any, counts: ArrayLike | None = None, *, out: NDArray[Any] | None = None
 ) -> Supersteps[tuple[NDArray[Any], Ints]]:

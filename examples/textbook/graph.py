@@ -93,17 +93,17 @@ def distances(graph: Graph, root: int) -> Ints:
     bsp, reached = graph.bsp, graph.reached
     distance = np.full(graph.own.size, -1)
     new, level, going = np.flatnonzero(graph.own == root), 0, True
-    with bsp.label("level"):
-        while going:
-            distance[new] = level
+    while going:
+        distance[new] = level
+        with bsp.superstep("level"):
             neighbours = graph.neighbours(new)
             bsp.work(neighbours.size)
             reached.send(*graph.layout.places(np.unique(neighbours)))
             if new.size:
                 graph.everybody.send(-1)  # no vertex: there are some in this level
-            bsp.sync()
-            found = np.unique(reached.values)
-            new, level, going = found[1:][distance[found[1:]] < 0], level + 1, found.size > 0
+        found = np.unique(reached.values)
+        new, level, going = found[1:], level + 1, found.size > 0
+        new = new[distance[new] < 0]
     return distance
 
 

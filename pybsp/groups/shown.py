@@ -28,8 +28,6 @@ Result = TypeVar("Result")
 class GroupShown(Shown):
     """The records of the processors of a group: as `Shown`, by the group's numbers."""
 
-    on_group = True
-
     def __init__(self, engine: SuperstepEngine, transport: Showing, group: Numbering) -> None:
         super().__init__(engine, transport)
         self._group, members = group, group.members

@@ -65,8 +65,6 @@ class Shown:
             step.
     """
 
-    on_group = False  # groups/shown.py
-
     @property
     def ready(self) -> bool:
         """Whether the next superstep may be one of what primitives of one superstep show or send each other (`swap`).
@@ -131,10 +129,6 @@ class Shown:
         pipe = self._pad.pipe
         assert pipe is not None
         return pipe
-
-    def to_the_end(self, name: str, call: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
-        """A plain call, from its beginning until the other groups are done too: see groups/shown.py."""
-        return call(*args, **kwargs)
 
     def send_through(self, name: str, at: int, place: int, array: NDArray[Any]) -> None:
         """Send an array through the pipe, when the superstep has ended whose record says so.
@@ -411,10 +405,9 @@ class Shown:
                 payloads = {source: payload for source, of_call, payload in came if of_call == signature}
                 sources = [self.pids[number] for number in expected]
                 if payloads.keys() == set(sources):
-                    log = engine.account.log
-                    log.note_own(label, enter, clock(), sent, got)
-                    if words and engine.group_rides is not None:  # something else may have ridden on others' groups
-                        log.rode({name: words}, name)
+                    engine.account.log.note_own(label, enter, clock(), sent, got)
+                    rides.count(name, words)
+                    engine.rode(name)
                     return [payloads[pid] for pid in sources]
         except BaseException as error:
             self._leave(error, name)

@@ -316,7 +316,7 @@ class SuperstepEngine:
                 return
             self.gate.check("bsp.sync")
             self.end(SYNC, None, _SYNCED)
-            self._rode()
+            self.rode()
             if self.rides.riding or self._letters or self._noted:
                 self._go_on()
             return
@@ -524,7 +524,7 @@ class SuperstepEngine:
             self.agreement.leave(error)
             raise
         if riding:
-            self._rode()
+            self.rode()
         if riding or self._letters or self._noted:
             self._go_on()
         return True
@@ -651,11 +651,11 @@ class SuperstepEngine:
             self.agreement.leave(error)
             raise
         account.label_this(label)  # it ended no superstep of the program's
-        self._rode(name)
+        self.rode(name)
         self._go_on()
         return arrival.kinds is not None and flags_of(arrival.kinds) & FLAG_MORE != 0
 
-    def _rode(self, own: str = "") -> None:
+    def rode(self, own: str = "") -> None:
         """A superstep has ended, of the program or of what is called so: note what rode in it."""
         rides = self.rides
         if rides.words:
@@ -730,7 +730,7 @@ class SuperstepEngine:
         except BaseException as error:
             self.agreement.leave(error)
             raise
-        self._rode()
+        self.rode()
         if self.rides.riding or self._letters or self._noted:
             self._go_on()
         return True

@@ -34,7 +34,7 @@ def test_one_number_a_processor_is_shown_to_all_nowhere_but_where_that_costs_lea
     near = BSPMachine(4, g=1e-9, l=3e-9, r=1e9)  # numbers of two words would go to all there
     assert len(sort.cost(near, words=1)) == 2
     assert len(sort.cost(near, words=2)) == 1
-    there = SimpleNamespace(machine=near, p=4, prepared={}, shown=SimpleNamespace(on_group=False))
+    there = SimpleNamespace(machine=near, p=4, prepared={})
     assert all(sorting._small(there, key) is sorting.NOT_SMALL for key in (1.0, 1))
 
 
