@@ -91,6 +91,6 @@ def group_by(bsp: BSP, keys: Any, values: Any, op: np.ufunc) -> Supersteps[tuple
     block, carried = checked(keys, values, "group_by")
     assert carried is not None
     call = Call(bsp, "group_by", keys=key_kind(block), values=row_kind(carried), op=name)
-    found, combined = yield from grouping.run(call, block, carried, op)
-    assert combined is not None
-    return found, combined
+    grouped = yield from grouping.run(call, block, carried, op)
+    assert grouped.values is not None
+    return grouped.keys, grouped.values

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from .blocks import Ints
 from .one_superstep import word_counts
-from .plan import Plan
+from .plan import Plan, Step, joined
 from .primitive import Call, integer, packed, unpacked
 from .regular_sampling import Keys, most, sample_places, split
 from .sample_sort import cost_of as cost_of_sorting
@@ -25,19 +25,45 @@ from .sample_sort import merging, sorting, splitting
 from .sample_sort import plan_of as plan_of_sorting
 
 
-def plan(name: str, p: int, counts: ArrayLike) -> Plan:
+class Grouped(NamedTuple):
+    """This processor's part: the distinct keys in order, and what their values are combined to.
+
+    indices: where each key of this processor's is among the distinct ones of all, shape (n,), if asked for.
+    """
+
+    keys: Keys
+    values: NDArray[Any] | None
+    indices: Ints | None
+
+
+def plan(name: str, p: int, counts: ArrayLike, indexed: bool = False) -> Plan:
     """Who sends what to whom: samples (items of the sender's), then keys (items: places in the sender's sorted ones).
 
     Args:
         name: of the primitive.
         p: processors.
         counts: distinct keys of processor i that go to j, shape (p, p), those that stay included.
+        indexed: then indices go back (items: places among the keys that came to the sender, by their sources).
     """
-    return plan_of_sorting(name, p, counts)
+    known = plan_of_sorting(name, p, counts)
+    return joined(p, [*known, _back(np.asarray(counts))]) if indexed and p > 1 else known
+
+
+def _back(counts: Ints) -> Step:
+    """Who sends the indices of how many keys to whom, for `counts` of keys that have come."""
+    p, last = len(counts), np.cumsum(counts, axis=0)
+    there, here = np.divmod(np.arange(p * p), p)
+    return Step.of(here, there, (last - counts).ravel(), last.ravel())
 
 
 def cost(
-    name: str, machine: Machine, keys: ArrayLike, counts: ArrayLike | None, itemsize: int, values: int | None
+    name: str,
+    machine: Machine,
+    keys: ArrayLike,
+    counts: ArrayLike | None,
+    itemsize: int,
+    values: int | None,
+    indexed: bool = False,
 ) -> Cost:
     """What it costs: exactly if the counts are given, else the supersteps exactly, and no less of all else."""
     p = machine.p
@@ -47,17 +73,27 @@ def cost(
         return Cost(machine, (), first)
     if counts is not None:
         known = cost_of_sorting(name, machine, None, counts, itemsize, values)
-        return Cost(machine, (known[0]._replace(w=first), known[1]), known.after)
-    known = cost_of_sorting(name, machine, n, None, itemsize, values)
-    sizes = [itemsize] if values is None else [itemsize, integer(f"{name}.cost", "values", values, 0)]
-    into = min(most(p, n) + p - 1, int(n.sum()))
-    words = sum(-(-into * size // 8) + (min(p - 1, into) if size % 8 else 0) for size in sizes)
-    return Cost(machine, (known[0], known[1]._replace(h_in=words)), merging(p, into))
+        steps, after = (known[0]._replace(w=first), known[1]), known.after
+        back = _back(np.asarray(counts))
+        third = back.counted((back.last - back.first).astype(np.int64))
+    else:
+        known = cost_of_sorting(name, machine, n, None, itemsize, values)
+        sizes = [itemsize] if values is None else [itemsize, integer(f"{name}.cost", "values", values, 0)]
+        into, total = min(most(p, n) + p - 1, int(n.sum())), int(n.sum())
+        words = sum(-(-into * size // 8) + (min(p - 1, into) if size % 8 else 0) for size in sizes)
+        steps, after = (known[0], known[1]._replace(h_in=words)), merging(p, into)
+        third = known[1]._replace(h_out=into, h_in=int(n.max()), messages=p - 1, M=total)
+    return Cost(machine, (*steps, third._replace(w=after)), 0.0) if indexed else Cost(machine, steps, after)
 
 
 def run(
-    call: Call, keys: Keys, values: NDArray[Any] | None, op: np.ufunc, counted: bool = False
-) -> Supersteps[tuple[Keys, NDArray[Any] | None]]:
+    call: Call,
+    keys: Keys,
+    values: NDArray[Any] | None,
+    op: np.ufunc,
+    counted: bool = False,
+    indexed: bool = False,
+) -> Supersteps[Grouped]:
     """The distinct keys in order, this processor's part, and what op makes of the values of each.
 
     Args:
@@ -66,18 +102,20 @@ def run(
         values: shape (n, ...); None: none.
         op: combines the values of a key.
         counted: how often each key is there are its values.
+        indexed: whether to say where each key of this processor's is among all distinct ones.
     """
     bsp = call.bsp
     p, pid = bsp.p, bsp.pid
     # 1. Sort the block, and combine what is equal here.
     bsp.work(sorting(len(keys)))
-    keys, values = _combined(call, keys, values, op, counted)
+    here = _combined(call, keys, values, op, counted, indexed)
     if p == 1:
-        return keys, values
+        return here
+    keys, values, _ = here
     n = len(keys)
 
     # 2. All get samples of the distinct keys of all.
-    call.ends(2)
+    call.ends(3 if indexed else 2)
     samples = keys[sample_places(p, n)]
     parcel = packed(samples, call.name, "keys")
     others = [dest for dest in range(p) if dest != pid]
@@ -104,14 +142,32 @@ def run(
     letters = yield from call.sync()
 
     # 5. What came, and what stayed, is merged, and combined where it is equal.
-    below = sum(letter.source < pid for letter in letters) // len(columns)
-    merged = []
+    sources = [letter.source for letter in letters[:: len(columns)]]
+    below = sum(source < pid for source in sources)
+    sources.insert(below, pid)
+    runs = []
     for place, column in enumerate(columns):
-        pieces = [unpacked(letter.payload) for letter in letters[place :: len(columns)]]
-        pieces.insert(below, column[bounds[pid] : bounds[pid + 1]])
-        merged.append(_joined(pieces))
-    bsp.work(merging(p, len(merged[0])))
-    return _combined(call, merged[0].astype(together.dtype, copy=False), None if values is None else merged[1], op)
+        runs.append([unpacked(letter.payload) for letter in letters[place :: len(columns)]])
+        runs[place].insert(below, column[bounds[pid] : bounds[pid + 1]])
+    came = _joined(runs[0]).astype(together.dtype, copy=False)
+    bsp.work(merging(p, len(came)))
+    part = _combined(call, came, None if values is None else _joined(runs[1]), op, indexed=indexed)
+    if part.indices is None or here.indices is None:
+        return part
+
+    # 6. Each learns where its keys are in the parts, and how long these are.
+    counts = np.zeros(p, np.int64)
+    counts[sources] = [len(run) for run in runs[0]]
+    back = np.split(part.indices, np.cumsum(counts)[:-1])
+    for dest in others:
+        call.send(dest, back[dest], str(len(part.keys)))
+    letters = yield from call.sync(others)
+    places = [letter.payload for letter in letters]
+    places.insert(pid, back[pid])
+    lengths = [int(letter.note) for letter in letters]
+    lengths.insert(pid, len(part.keys))
+    before = np.repeat(np.cumsum(lengths) - lengths, [len(some) for some in places])
+    return part._replace(indices=(before + np.concatenate(places))[here.indices])
 
 
 def _places(keys: Keys, splitters: Keys) -> NDArray[np.intp]:
@@ -128,20 +184,30 @@ def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _combined(
-    call: Call, keys: Keys, values: NDArray[Any] | None, op: np.ufunc, counted: bool = False
-) -> tuple[Keys, NDArray[Any] | None]:
+    call: Call,
+    keys: Keys,
+    values: NDArray[Any] | None,
+    op: np.ufunc,
+    counted: bool = False,
+    indexed: bool = False,
+) -> Grouped:
     """The distinct keys in order, and what op makes of the values of each, in their order."""
-    if values is None:
+    order = None
+    if values is None and not indexed:
         keys = call.own(partial(np.sort, keys), "keys")
     else:
         order = call.own(partial(np.argsort, keys, kind="stable"), "keys")
-        keys, values = keys[order], values[order]
+        keys, values = keys[order], None if values is None else values[order]
     starts = call.own(partial(_starts, keys), "keys")
+    often, indices = np.diff(np.append(starts, len(keys))), None
+    if indexed:
+        indices = np.empty(len(keys), np.int64)
+        indices[order] = np.repeat(np.arange(len(starts)), often)
     if counted:
-        values = np.diff(np.append(starts, len(keys)))
+        values = often
     elif values is not None:
         values = call.own(partial(_reduced, op, values, starts), "values")
-    return keys[starts], values
+    return Grouped(keys[starts], values, indices)
 
 
 def _starts(keys: Keys) -> Ints:

@@ -482,25 +482,34 @@ def brought(blocks: Blocks, parts: Blocks) -> NDArray[np.int64]:
 
 
 @quick(30)
-@given(divided((*PLAIN, "object")), st.booleans())
-def test_the_distinct_keys_are_numpys(blocks: Blocks, return_counts: bool) -> None:
+@given(divided((*PLAIN, "object")), st.booleans(), st.booleans())
+def test_the_distinct_keys_are_numpys(blocks: Blocks, return_counts: bool, return_inverse: bool) -> None:
     p, m = len(blocks), machine(len(blocks))
 
     def main(bsp: pybsp.BSP) -> Any:
-        found = collectives.unique(bsp, blocks[bsp.pid], return_counts)
-        return found if return_counts else (found, np.zeros(0, np.int64))
+        found = collectives.unique(bsp, blocks[bsp.pid], return_counts, return_inverse)
+        return found if return_counts or return_inverse else (found,)
 
     simulation = pybsp.simulate(lambda bsp: (main(bsp), bsp.sync()), p=p, machine=m)
-    parts, counts = zip(*(result for result, _ in simulation.results), strict=True)
-    expected, numbers = np.unique(whole(blocks), return_counts=True)
+    parts, *others = zip(*(result for result, _ in simulation.results), strict=True)
+    expected, *numbers = np.unique(whole(blocks), return_inverse=True, return_counts=True)
     assert same(whole([*parts]), expected)
-    assert same(np.concatenate(counts), numbers if return_counts else np.zeros(0, np.int64))
+    asked = [column for column, flag in zip(numbers, (return_inverse, return_counts), strict=True) if flag]
+    assert all(same(np.concatenate(found), column) for found, column in zip(others, asked, strict=True))
+    if return_inverse:
+        assert [len(inverse) for inverse in others[0]] == [*map(len, blocks)]
     plain = blocks[0].dtype.kind not in "Oc" and not (expected != expected).any()
     if plain:
-        itemsize, sizes = blocks[0].itemsize, [*map(len, blocks)]
-        cost = collectives.unique.cost(m, sizes, brought(blocks, [*parts]), itemsize, return_counts)
-        assert counted(simulation.ledger) == charged(cost)
-        assert within(cost, collectives.unique.cost(m, sizes, None, itemsize, return_counts))
+        itemsize, sizes, matrix = blocks[0].itemsize, [*map(len, blocks)], brought(blocks, [*parts])
+        cost = partial(
+            collectives.unique.cost, itemsize=itemsize, return_counts=return_counts, return_inverse=return_inverse
+        )
+        assert counted(simulation.ledger) == charged(cost(m, sizes, matrix))
+        assert within(cost(m, sizes, matrix), cost(m, sizes))
+        back = collectives.unique.plan(p, matrix, return_inverse)[2:]
+        assert [step.counted(step.last - step.first)[:4] for step in back] == [
+            s[:4] for s in cost(m, sizes, matrix)[2:]
+        ]
 
 
 @pytest.mark.parametrize("p", [1, 2, 5])
@@ -512,10 +521,12 @@ def test_structures_are_distinct_keys_and_keys_of_groups_as_for_numpy(p: int) ->
 
     def main(bsp: pybsp.BSP) -> Any:
         mine = blocks[bsp.pid]
-        return *collectives.unique(bsp, mine, True), *collectives.group_by(bsp, mine, np.ones(len(mine), int), np.add)
+        sums = collectives.group_by(bsp, mine, np.ones(len(mine), int), np.add)
+        return *collectives.unique(bsp, mine, True, True), *sums
 
-    keys, counts, groups, sums = zip(*pybsp.simulate(main, p=p).results, strict=True)
-    expected, numbers = np.unique(whole(blocks), return_counts=True)
+    keys, inverse, counts, groups, sums = zip(*pybsp.simulate(main, p=p).results, strict=True)
+    expected, indices, numbers = np.unique(whole(blocks), return_inverse=True, return_counts=True)
+    assert whole([*inverse]).tolist() == indices.tolist()
     assert whole([*keys]).tolist() == whole([*groups]).tolist() == expected.tolist()
     assert whole([*counts]).tolist() == whole([*sums]).tolist() == numbers.tolist()
 
@@ -625,7 +636,7 @@ def test_what_is_started_is_done_with_the_arguments_of_its_start(p: int) -> None
             (collectives.reduce_scatter, array[:4], np.add),
             (collectives.balanced_sort, array, array),
             (collectives.argsort, array),
-            (collectives.unique, array, True),
+            (collectives.unique, array, True, True),
             (collectives.group_by, array, array, np.add),
             (collectives.argmin, array),
             (collectives.argmax, array),

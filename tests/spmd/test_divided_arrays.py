@@ -109,6 +109,7 @@ def test_they_say_of_blocks_what_numpy_says_of_the_whole(spmd: Spmd) -> None:
             "sort": collectives.balanced_sort(bsp, block, 2 * block),
             "argsort": collectives.argsort(bsp, block),
             "unique": collectives.unique(bsp, block, return_counts=True),
+            "indices": collectives.unique(bsp, block, return_inverse=True)[1],
             "sums": collectives.group_by(bsp, block, 3 * block, np.add)[1],
             "least": collectives.argmin(bsp, block),
             "greatest": collectives.argmax(bsp, block),
@@ -131,7 +132,7 @@ def test_they_say_of_blocks_what_numpy_says_of_the_whole(spmd: Spmd) -> None:
     blocks = [block_of(pid) for pid in range(p)]
     whole = np.concatenate(blocks)
     order = np.argsort(whole, kind="stable")
-    keys, counts = np.unique(whole, return_counts=True)
+    keys, indices, counts = np.unique(whole, return_inverse=True, return_counts=True)
 
     def joined(name: str, column: int | None = None) -> Any:
         parts = [result[name] if column is None else result[name][column] for result in results]
@@ -142,6 +143,7 @@ def test_they_say_of_blocks_what_numpy_says_of_the_whole(spmd: Spmd) -> None:
     assert joined("argsort") == plain(order)
     assert joined("unique", 0) == plain(keys)
     assert joined("unique", 1) == plain(counts)
+    assert joined("indices") == plain(indices)
     assert joined("sums") == plain(3 * keys * counts.astype("f4"))
     running, segments = whole[0], []
     for value in whole:
@@ -202,6 +204,11 @@ BAD: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "no flag": (collectives.balanced_sort, (ONE, None, ONE), "argument stable: expected True or False, got float64 of"),
     "no flag of sort": (collectives.sort, (ONE, None, ONE), "argument stable: expected True or False, got float64 of"),
     "no flag of unique": (collectives.unique, (ONE, ONE), "argument return_counts: expected True or False"),
+    "no other flag of unique": (
+        collectives.unique,
+        (ONE, True, ONE),
+        "argument return_inverse: expected True or False",
+    ),
     "no flag of histogram": (collectives.histogram, (ONE, 3, None, None, ONE), "argument density: expected True or"),
     "no flag of top_k": (collectives.top_k, (ONE, 1, ONE), "argument largest: expected True or False, got float64 of"),
     "seed": (collectives.random_permutation, (5, -1), "argument seed: expected a whole number of at least 0"),
@@ -269,6 +276,7 @@ DIFFERENT: dict[str, tuple[Any, tuple[Any, ...], tuple[Any, ...], str]] = {
     "balanced": (collectives.balanced_sort, (ONE,), (np.arange(3),), "keys"),
     "stable": (collectives.balanced_sort, (ONE, None, True), (ONE, None, False), "stable"),
     "counted": (collectives.unique, (ONE, True), (ONE, False), "return_counts"),
+    "indexed": (collectives.unique, (ONE, True, True), (ONE, True), "return_inverse"),
     "sums": (collectives.group_by, (ONE, ONE, np.add), (ONE, ONE, np.maximum), "op"),
     "extremes": (collectives.argmin, (ONE,), (np.arange(3),), "array"),
     "k": (collectives.top_k, (ONE, 1), (ONE, 2), "k"),

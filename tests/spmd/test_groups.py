@@ -78,7 +78,7 @@ CALLS: dict[str, tuple[Any, Callable[[Machine], tuple[Any, ...]]]] = {
     "argmin": (collectives.argmin, lambda g: (np.array([5.0 - g.pid, 9.0]),)),
     "argmax": (collectives.argmax, lambda g: (np.array([5.0 - g.pid, 1.0]),)),
     "top_k": (collectives.top_k, lambda g: (np.arange(4) * g.pid, 3)),
-    "unique": (collectives.unique, lambda g: (np.arange(g.pid, g.pid + 3),)),
+    "unique": (collectives.unique, lambda g: (np.arange(g.pid, g.pid + 3), True, True)),
     "group_by": (collectives.group_by, lambda g: (np.arange(3), np.full(3, g.pid), np.add)),
     "histogram": (collectives.histogram, lambda g: (np.arange(4.0) + g.pid, 3)),
     "random_permutation": (collectives.random_permutation, lambda g: (7, 1)),

@@ -134,7 +134,7 @@ def together(bsp: pybsp.BSP) -> None:
     collectives.reduce_scatter(bsp, keys, np.add)
     collectives.balanced_sort(bsp, keys)
     collectives.argsort(bsp, keys)
-    collectives.unique(bsp, keys, return_counts=True)
+    collectives.unique(bsp, keys, return_counts=True, return_inverse=True)
     collectives.group_by(bsp, keys, keys, np.maximum)
     least, index = collectives.argmin(bsp, keys)
     collectives.argmax(bsp, np.array([least, index]))
