@@ -44,7 +44,7 @@ from ..machines.in_force import resized
 from ..processes import process
 from ..processes.forked import RepeatedInput, forked
 from ..rides.shown import shown_by
-from ..runs import machine_cache, simulation, threads
+from ..runs import heap, machine_cache, simulation, threads
 from ..ways import Used
 from .fitting import WIDTH, fitted
 from .page import framed, put
@@ -483,6 +483,7 @@ def _runs(program: Sequence[str], machine: BSPMachine) -> Sequence[simulation.Si
         simulation.set_options(simulation.SimulateOptions(p, measure=True, runs=runs, shown=shown_by(machine.hosts)))
         sys.argv = list(program)
         sys.path.insert(0, str((working_folder() / program[0]).resolve().parent))
+        heap.reuse_freed()
         try:
             with threads.limited(cores, cores):  # a thread for each: a rank has a core of its own
                 runpy.run_path(program[0], run_name="__main__")

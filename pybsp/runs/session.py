@@ -26,7 +26,7 @@ from ..transport.medium import MPITransport
 from ..transport.mpi import duplicate
 from ..transport.revocation import RevokedError
 from ..transport.virtual import is_virtual
-from . import signals, simulation, threads
+from . import heap, signals, simulation, threads
 from .watch import Watch
 from .world import (
     agreed,
@@ -269,6 +269,7 @@ class Session(ABC, Generic[Processor]):
         self.transport, self.world = transport, world
         ready()
         begin_session()
+        heap.reuse_freed()
         signals.install()
         watch = Watch(alone=transport.p == 1)
         try:

@@ -1,0 +1,59 @@
+"""Memory that a program frees: in a run it is there for the next arrays, unless the user has said how glibc does it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pybsp.runs import heap
+
+from .launching import Program, ended_well, mpiexec, python, run
+
+NOT_GLIBC = "CS_GNU_LIBC_VERSION" not in os.confstr_names  # and nothing is set
+# Pages of 4 KiB that the system makes for the temporary arrays of a loop, 3 MiB in each turn.
+FAULTS = """if True:
+    import resource
+    import numpy as np
+
+    def faults():
+        for turn in range(30):
+            if turn == 20:  # the heap is as large as it gets
+                begun = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            arrays = [np.ones(1 << 17) for _ in range(3)]
+            del arrays
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - begun
+"""
+EACH = 10 * 3 << 8  # one for each page
+
+
+def test_arrays_that_are_freed_give_their_pages_to_the_next_ones() -> None:
+    program = f"{FAULTS}\n    from pybsp.runs import heap\n    heap.reuse_freed()\n    print(faults())"
+    faults = int(ended_well(run(python("-c", program))))
+    assert faults < EACH / 4 or NOT_GLIBC
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("way", ["pybsp.run(lambda bsp: main())", "with pybsp.attach(MPI.COMM_WORLD): main()"])
+def test_in_a_run_on_ranks_freed_arrays_give_their_pages_to_the_next_ones(program: Program, way: str) -> None:
+    path = program(
+        f"{FAULTS}\n    def main():\n        print(faults())\n    import pybsp\n    from mpi4py import MPI\n    {way}"
+    )
+    found = [int(line) for line in ended_well(run([*mpiexec(2), *python(path)])).split()]
+    assert len(found) == 2
+    assert max(found) < EACH / 4 or NOT_GLIBC
+
+
+@pytest.mark.parametrize("name", [*heap.VARIABLES, "GLIBC_TUNABLES"])
+def test_how_the_user_has_glibc_do_it_stays(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def refused(_: None) -> None:
+        raise AssertionError(name)
+
+    monkeypatch.setattr("ctypes.CDLL", refused)
+    monkeypatch.setattr(heap, "_set", False)
+    monkeypatch.setenv(name, "glibc.malloc.trim_threshold=131072" if name == "GLIBC_TUNABLES" else "131072")
+    heap.reuse_freed()
+    monkeypatch.delenv(name)
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX2_Usable")
+    with pytest.raises(AssertionError, match=name):
+        heap.reuse_freed()
