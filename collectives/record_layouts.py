@@ -15,7 +15,7 @@ from ..rides.shown import Shown
 
 # What a record is, beside those of short_records.py; how many bytes a pickle, a description or bytes have is in the
 # higher bits.
-ARRAY, PICKLE, DESCRIBED, BYTES, PIPED = range(SCALAR + 1, SCALAR + 6)
+ARRAY, PICKLE, DESCRIBED, BYTES, PIPED, BESIDE = range(SCALAR + 1, SCALAR + 7)
 KIND_MASK = (1 << KIND_BITS) - 1
 _CODE = Struct("=q")
 AN_ARRAY = _CODE.pack(ARRAY)  # behind the signature, where that says what array it is
@@ -37,6 +37,8 @@ class Descriptions(dict[int, Struct]):
 DESCRIPTION = Descriptions()
 # Of an array that goes through a pipe: a head, where that is, how many bytes have been in it, what describes the array.
 PIPED_HEAD, READY = Struct("=qqqq"), 24
+# Of an array that lies beside the records: a head, where it is, and what describes it.
+BESIDE_HEAD = Struct("=qqq")
 SHAPES = 1024  # that are remembered
 
 Array = NDArray[Any]

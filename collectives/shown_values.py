@@ -1,7 +1,8 @@
 """What primitives of one superstep show each other (one_superstep.py): a value in a record, described as it lies there.
 
 A record holds one value for all; or, where each destination gets its own, a table that says where its value lies. The
-values have the layouts of record_layouts.py.
+values have the layouts of record_layouts.py; arrays that are too large for a record may lie beside it
+(transport/overflow.py).
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ground.chunk import pack_counts
-from ..ground.copying import record
+from ..ground.copying import copy, record
 from ..ground.short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTHING, write_number
-from ..rides.shown import NOT_SHOWN, Counts, Shown
+from ..rides.shown import ELSEWHERE, NOT_SHOWN, Counts, Shown
 from ..ways import BY_RECORD
 from .record_layouts import (
     ALIGN,
+    BESIDE,
+    BESIDE_HEAD,
     BYTES,
     DESCRIBED,
     DESCRIPTION,
@@ -38,8 +41,8 @@ _WORD = Struct("=q")
 _FIRST = Struct("=qq16s")  # a head, and all that describes an array of one axis at most
 _FIRST_BYTES = 16
 
-# How an array is written: words (or `LONG`), bytes of its record, what packs its head and description, their code, the
-# description, its place.
+# How an array is written: words, bytes of its record, what packs its head and description (None: it has no room there),
+# their code, the description (empty: there is none), its place.
 _Form = tuple[float, int, Any, int, bytes, Any]
 _UNFIT: _Form = (LONG, 0, None, 0, b"", None)
 
@@ -127,9 +130,10 @@ class ShownValues:
         if kind is np.ndarray:
             key = payload.dtype, payload.shape, at
             words, size, pack, code, text, place = self._written.get(key) or self._form(payload, at, room)
-            if words != LONG:
-                pack(self._mine, at, sign, code, text)
-                record(payload, place)
+            if pack is None:
+                return self._write_beside(at, sign, payload, room, text)
+            pack(self._mine, at, sign, code, text)
+            record(payload, place)
             return words, size
         mine, words, size = self._mine, 1.0, FLOATS.size
         if size > room:
@@ -145,6 +149,19 @@ class ShownValues:
             if code == BYTES:
                 words = float((len(text) + 7) >> 3)
         return words, size
+
+    def _write_beside(self, at: int, sign: int, array: Array, room: int, text: bytes) -> tuple[float, int]:
+        """`write` of an array that has that description, and no room in a record; without one it has none at all."""
+        nbytes, size = array.nbytes, BESIDE_HEAD.size + len(text)
+        if not text or size > room:
+            return LONG, 0
+        place, memory = self._shown.overflow(nbytes)
+        if place == ELSEWHERE:
+            return LONG, 0
+        copy(array, np.ndarray(array.shape, array.dtype, memory))
+        BESIDE_HEAD.pack_into(self._mine, at, sign, BESIDE | len(text) << KIND_BITS, place)
+        self._mine[at + BESIDE_HEAD.size : at + size] = text
+        return float((nbytes + 7) >> 3), size
 
     def show(self, name: str, label: float, sign: int, payloads: list[Any]) -> list[Any]:
         """End a superstep in which the destinations get these, which are sent where they have no room.
@@ -228,6 +245,8 @@ class ShownValues:
         if self._alike is not None and form == (self._alike.dtype, self._alike.shape):
             return  # another object for the same dtype
         text = describe(array)
+        if HEAD.size + len(text) + array.nbytes > self.most:
+            return
         behind = [place + HEAD.size + len(text) for place in self._shown.places]
         views = [[np.ndarray(shape, dtype, self._parts[k], place) for k in self._sources] for place in behind]
         for view in (view for of_parity in views for view in of_parity):
@@ -252,6 +271,7 @@ class ShownValues:
         nbytes, form = array.nbytes, _UNFIT
         if is_described(array):
             text = describe(array)
+            form = LONG, 0, None, 0, text, None
             begin = HEAD.size + len(text)
             if begin + nbytes <= room:
                 place: Array = np.ndarray(array.shape, array.dtype, self._mine, at + begin)
@@ -290,16 +310,21 @@ class ShownValues:
         if kind == DESCRIBED:
             if size > _FIRST_BYTES:
                 text = DESCRIPTION[size].unpack_from(part, at)[2]
-            return self._read.get((k, at, text)) or self._array(k, at, text)
+            return self._read.get((k, at, text)) or self._array(k, at, text, at + HEAD.size + size)
+        if kind == BESIDE:
+            place = BESIDE_HEAD.unpack_from(part, at)[2]
+            begin = at + BESIDE_HEAD.size
+            text = bytes(part[begin : begin + size])
+            return self._read.get((k, place, text)) or self._array(k, place, text, place)
         if kind == BYTES:
             return bytes(part[at + HEAD.size : at + HEAD.size + size]), float((size + 7) >> 3)
         return read(part, at), 1.0
 
-    def _array(self, k: int, at: int, text: bytes) -> tuple[Array, float]:
-        """The array that is so described there, and its words."""
+    def _array(self, k: int, at: int, text: bytes, begin: int) -> tuple[Array, float]:
+        """The array that is so described at a place, and begins there, and its words."""
         if len(self._read) >= SHAPES:
             self._read.clear()
-        array: Array = np.ndarray(*read_description(text), self._parts[k], at + HEAD.size + len(text))
+        array: Array = np.ndarray(*read_description(text), self._parts[k], begin)
         array.flags.writeable = False
         found = self._read[k, at, text] = array, float((array.nbytes + 7) >> 3)
         return found

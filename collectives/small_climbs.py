@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from math import nan
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -267,11 +267,14 @@ def climb_of_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, 
 
 
 def climb_of_long_arrays(shown: Shown, name: str, op: Operator, call: PreparedClimb, like: Array) -> Climb:
-    """The same by arrays of that dtype and shape, which have no room in a record: they are sent."""
+    """The same by arrays of that dtype and shape, which have no room in a record: they lie beside it, or are sent."""
     agreed = {key: str(one) for key, one in call.agreed.items()}
     base, label, pid, fold, words = shown.signature(name, agreed), shown.label(name), shown.pid, call.fold, call.words
     has_result = call.agreed.get("root", pid) == pid
-    scheme = [(dests, sources) for dests, sources, _, _ in call.scheme(pid) or shown.idle]
+    scheme = [
+        (dests, sources, ShownValues(shown, dests, sources, False))
+        for dests, sources, _, _ in call.scheme(pid) or shown.idle
+    ]
     two = elementwise(op) and fold is in_turn and len(scheme) == 1 and len(scheme[0][1]) == 1
     ufunc: Any = op
     result_dtype = ufunc.resolve_dtypes((like.dtype, like.dtype, None))[2] if two else None
@@ -280,9 +283,8 @@ def climb_of_long_arrays(shown: Shown, name: str, op: Operator, call: PreparedCl
     def climb(value: Any, out: Array | None = None) -> Any:
         if not shown.ready or (sign := shown.begin(name, agreed, base)) < 0:
             return NOT_SMALL
-        for dests, sources in scheme:
-            sends = [(dest, value) for dest in dests]
-            came = shown.trade(name, label, sign, shown.places[shown.parity(0)], sends, sources, not_shown)
+        for dests, sources, records in scheme:
+            came = records.show(name, label, sign, [value] if dests else [])
             sign += OF_SUPERSTEP
             if two and came:
                 (other,) = came
@@ -336,11 +338,6 @@ def climb_of_values(shown: Shown, name: str, op: Operator, call: PreparedClimb) 
 
 
 first = operator.itemgetter(0)
-
-
-def not_shown(source: int, at: int) -> NoReturn:
-    """What reads the records of processors that show none."""
-    raise AssertionError(f"processor {source} shows what the others send")
 
 
 Prepare = Callable[[BSP, Any, Operator, Order, int | None, int], PreparedClimb | None]  # None: it is not to climb

@@ -23,6 +23,7 @@ from ..messages.mail import Message, unpack
 from ..transport import LETTERS, QUIET, RIDES, Arrival, Bytes, Parcel
 from ..transport.arena import SMALLEST, SharedPool
 from ..transport.media.showing import Showing
+from ..transport.overflow import MOST
 from ..transport.router import Direct
 from ..transport.wire import AREA, BY_MESSAGE, LONGEST_HEAD, WORD
 from ..ways import BY_COLLECTIVE, BY_NOTE, BY_RECORD
@@ -37,6 +38,7 @@ Result = TypeVar("Result")
 
 NOT_SHOWN: Final = object()
 ELSEWHERE: Final = BY_MESSAGE  # where memory lies that others do not see
+_NOWHERE: Final[tuple[int, Bytes]] = (ELSEWHERE, np.empty(0, np.uint8))
 letter_source = itemgetter(0)
 
 
@@ -116,9 +118,14 @@ class Shown:
         """Memory of so many bytes where all see it, and its place in this processor's part; else none, `ELSEWHERE`."""
         pool = self._engine.pool
         if self._pad.pipe is None or not isinstance(pool, SharedPool):  # or a node shares it, of several
-            return ELSEWHERE, np.empty(0, np.uint8)
+            return _NOWHERE
         memory = pool.take(max(size, SMALLEST))
         return pool.place(memory), memory[:size]
+
+    def overflow(self, size: int) -> tuple[int, Bytes]:
+        """Memory as of `memory` for what is shown with the next superstep, and may be read as a record is."""
+        overflow = self._pad.overflow
+        return _NOWHERE if overflow is None else overflow.take(self._pad.number + 1, size)
 
     def pipe(self) -> int:
         """Where this processor's pipe lies (transport/pipe.py); `ELSEWHERE`: it has none."""
@@ -519,7 +526,8 @@ class AsShown:
 
     def calling(self, pipes: bool) -> AsShown:
         """For a call; `pipes`: what has no room goes through a pipe."""
-        self._most = math.inf if pipes and self._room == AREA else self._room  # there are none between hosts
+        # Between hosts there are no pipes, and nothing lies beside records.
+        self._most = self._room if self._room != AREA else math.inf if pipes else MOST
         return self
 
     def __enter__(self) -> None:

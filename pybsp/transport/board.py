@@ -27,6 +27,7 @@ from . import wire
 from .lending import Borrowed, Lent, dropped, same_until
 from .meeting import Meeting
 from .memory import ALIGN, Bytes, referred_to
+from .overflow import Overflow
 from .pipe import Pipe
 from .wire import (
     AREA,
@@ -125,6 +126,7 @@ class Board(Meeting):
         self._fence = window.sync if WEAK else None
         self._nobody = [0] * len(ranks)
         self.pipe: Pipe = Pipe(self._parts, of, own, window, waiter, self._fence)
+        self.overflow: Overflow = Overflow(window)
 
     def speak_outside(self) -> None:
         """There are other nodes, for which this processor may have something."""
@@ -299,6 +301,7 @@ class Board(Meeting):
         """Nothing is sent any more: lent data belongs to its readers."""
         self._lent.clear()
         self.pipe.memory = None
+        self.overflow.forget()
 
     def reads(self) -> bool:
         """Whether somebody here refers to data that others sent."""
@@ -326,8 +329,11 @@ class Board(Meeting):
         parent = self._parent
         if parent is None:
             return
+        read = [buffer for buffers in self.overflow.buffers for buffer in buffers]
         if self.pipe.memory is not None:
-            self._lend([self.pipe.memory])  # others may still copy the last pieces
+            read.append(self.pipe.memory)
+        if read:
+            self._lend(read)  # others may still copy the last of it
         # What is borrowed is in the order of exchanges: what comes from here counts as of the last one of the parent.
         self._watch(self.number + SOON)
         parent._watch(parent.number + SOON)

@@ -32,7 +32,7 @@ class HostPad(Pad):
         waiter: how it waits.
     """
 
-    pipe = None
+    pipe = overflow = None
     _areas = (WORD, WORD)
 
     def __init__(self, rows: list[memoryview], pid: int, waiter: Waiter) -> None:

@@ -10,6 +10,7 @@ from ..ground.chunk import NO_COUNTS, Chunk, clock
 from ..ground.short_records import FLOATS, Showable, read_records, write_record
 
 if TYPE_CHECKING:
+    from .overflow import Overflow
     from .pipe import Pipe
 
 
@@ -19,10 +20,12 @@ class Pad:
     Attributes:
         number: of the last exchange.
         pipe: through which long data goes to all others; None: there is none.
+        overflow: where what has no room in a record is shown; None: nowhere.
     """
 
     number: int
     pipe: Pipe | None
+    overflow: Overflow | None
     _own_part: memoryview
     _parts: list[memoryview]
     _areas: tuple[int, int]
