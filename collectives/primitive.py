@@ -142,7 +142,7 @@ def primitive(
                     if found is not NOT_SMALL:
                         return found
                 elif bsp.as_shown is not None and not bsp.as_shown.now and (groups or isinstance(bsp, BSP)):
-                    with bsp.as_shown.calling(pipes is not None and pipes(bsp, *args, **kwargs)):
+                    with bsp.as_shown.calling(None if pipes is None else pipes(bsp, *args, **kwargs)):
                         return collective(bsp, *args, **kwargs)
             elif type(bsp) is not BSP:
                 _check_processor(name, bsp)

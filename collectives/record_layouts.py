@@ -35,10 +35,9 @@ class Descriptions(dict[int, Struct]):
 
 
 DESCRIPTION = Descriptions()
-# Of an array that goes through a pipe: a head, where that is, how many bytes have been in it, what describes the array.
-PIPED_HEAD, READY = Struct("=qqqq"), 24
-# Of an array that lies beside the records: a head, where it is, and what describes it.
-BESIDE_HEAD = Struct("=qqq")
+# Of an array that lies beside the records, or goes through a pipe: a head, where that is, of a pipe how many bytes have
+# been in it, and what describes the array.
+LONG_HEAD, READY = Struct("=qqqq"), 24
 SHAPES = 1024  # that are remembered
 
 Array = NDArray[Any]

@@ -21,11 +21,11 @@ from ..ways import BY_RECORD
 from .record_layouts import (
     ALIGN,
     BESIDE,
-    BESIDE_HEAD,
     BYTES,
     DESCRIBED,
     DESCRIPTION,
     KIND_MASK,
+    LONG_HEAD,
     PICKLE,
     SHAPES,
     Array,
@@ -152,15 +152,15 @@ class ShownValues:
 
     def _write_beside(self, at: int, sign: int, array: Array, room: int, text: bytes) -> tuple[float, int]:
         """`write` of an array that has that description, and no room in a record; without one it has none at all."""
-        nbytes, size = array.nbytes, BESIDE_HEAD.size + len(text)
+        nbytes, size = array.nbytes, LONG_HEAD.size + len(text)
         if not text or size > room:
             return LONG, 0
         place, memory = self._shown.overflow(nbytes)
         if place == ELSEWHERE:
             return LONG, 0
         copy(array, np.ndarray(array.shape, array.dtype, memory))
-        BESIDE_HEAD.pack_into(self._mine, at, sign, BESIDE | len(text) << KIND_BITS, place)
-        self._mine[at + BESIDE_HEAD.size : at + size] = text
+        LONG_HEAD.pack_into(self._mine, at, sign, BESIDE | len(text) << KIND_BITS, place, 0)
+        self._mine[at + LONG_HEAD.size : at + size] = text
         return float((nbytes + 7) >> 3), size
 
     def show(self, name: str, label: float, sign: int, payloads: list[Any]) -> list[Any]:
@@ -312,8 +312,8 @@ class ShownValues:
                 text = DESCRIPTION[size].unpack_from(part, at)[2]
             return self._read.get((k, at, text)) or self._array(k, at, text, at + HEAD.size + size)
         if kind == BESIDE:
-            place = BESIDE_HEAD.unpack_from(part, at)[2]
-            begin = at + BESIDE_HEAD.size
+            place = LONG_HEAD.unpack_from(part, at)[2]
+            begin = at + LONG_HEAD.size
             text = bytes(part[begin : begin + size])
             return self._read.get((k, place, text)) or self._array(k, place, text, place)
         if kind == BYTES:

@@ -13,18 +13,19 @@ import numpy as np
 
 from ..bsp import BSP
 from ..ground.chunk import pack_counts
-from ..ground.copying import record
+from ..ground.copying import copy, record
 from ..ground.short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTHING, SIGNATURE
 from ..rides.ride import Supersteps
 from ..rides.shown import ELSEWHERE, NOT_SHOWN, Counts, Shown
 from ..ways import BY_RECORD
 from .primitive import NOT_SMALL, is_number, own_argument, packed, placed, remember, room
 from .record_layouts import (
+    BESIDE,
     DESCRIBED,
     KIND_MASK,
+    LONG_HEAD,
     PICKLE,
     PIPED,
-    PIPED_HEAD,
     READY,
     SHAPES,
     Array,
@@ -37,7 +38,7 @@ from .record_layouts import (
 )
 from .small_climbs import Climb
 
-BESIDE = 64  # bytes of the pickle of an int beside its own, at most
+OF_PICKLE = 64  # bytes of the pickle of an int beside its own, at most
 
 
 class Piped(NamedTuple):
@@ -62,18 +63,18 @@ Flat = Callable[[int, bool], bool]  # whether so many words go to all in one sup
 def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], flat: Flat) -> Climb:
     """A broadcast in one superstep, on the root: everything but its value; it may be `NOT_SMALL`.
 
-    An array that does not fit into a record goes through a pipe: the others copy a piece of it while the root copies
-    the next.
+    An array that does not fit into a record lies beside it, or else goes through a pipe: the others copy a piece of it
+    while the root copies the next.
     """
     base, label = shown.signature(name, agreed), shown.label(name)
     most, out = shown.most - HEAD.size, float(bsp.p - 1)
-    of_ints = 8 * (most - BESIDE)  # bits that an int has, at most, where a record has room for its pickle
+    of_ints = 8 * (most - OF_PICKLE)  # bits that an int has, at most, where a record has room for its pickle
     places, mine, parity, begin, sync = shown.places, shown.mine, shown.parity, shown.begin, shown.sync
     show_record, float64 = shown.show_record, np.float64
     traced, others = shown.traced, shown.others
     of_number = pack_counts(out, 0.0, out, 0.0, BY_RECORD) if flat(1, False) else None
     # Of arrays by dtype and shape: what comes behind the signature, their places by parity from the second time on, and
-    # counts; of those that go through a pipe, their description; None: not in one superstep.
+    # counts; of those that are longer than a record, their description; None: not in one superstep.
     arrays: dict[Any, Any] = {}
 
     def spread(value: Any, _: Array | None = None) -> Any:
@@ -124,14 +125,23 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         return value if value.flags.writeable else value.copy()
 
     def of_long_array(value: Array, text: bytes) -> Any:
-        place = shown.pipe() if shown.ready else ELSEWHERE
+        if not shown.ready:
+            return NOT_SMALL
+        place, memory = shown.overflow(value.nbytes)
+        beside = place != ELSEWHERE
+        if not beside:
+            place = shown.pipe()
         if place == ELSEWHERE or (sign := begin(name, agreed, base)) < 0:
             return NOT_SMALL
-        at, words = places[parity(PIPED_HEAD.size + len(text))], (value.nbytes + 7) >> 3
-        PIPED_HEAD.pack_into(mine, at, sign, PIPED | len(text) << KIND_BITS, place, 0)
-        mine[at + PIPED_HEAD.size : at + PIPED_HEAD.size + len(text)] = text
+        at, words = places[parity(LONG_HEAD.size + len(text))], (value.nbytes + 7) >> 3
+        if beside:
+            copy(value, np.ndarray(value.shape, value.dtype, memory))
+        kind = (BESIDE if beside else PIPED) | len(text) << KIND_BITS
+        LONG_HEAD.pack_into(mine, at, sign, kind, place, 0)
+        mine[at + LONG_HEAD.size : at + LONG_HEAD.size + len(text)] = text
         sync(name, label, sign, at, pack_counts(words * out, 0.0, out, 0.0, BY_RECORD))
-        shown.send_through(name, at + READY, place, value)
+        if not beside:
+            shown.send_through(name, at + READY, place, value)
         return value if value.flags.writeable else value.copy()
 
     def described(value: Array) -> tuple[bytes, None, Counts] | bytes | None:
@@ -139,7 +149,7 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
         if not size or not is_described(value):
             return None
         words, text = (size + 7) >> 3, describe(value)
-        if not flat(words, True) or PIPED_HEAD.size + len(text) > shown.most:
+        if not flat(words, True) or LONG_HEAD.size + len(text) > shown.most:
             return None
         if len(text) + size > most:
             return text
@@ -202,8 +212,8 @@ def spread_from(
             return NOT_SMALL
         if traced:
             shown.trace(name, [], 0)
-        which = parity(PIPED_HEAD.size)
-        PIPED_HEAD.pack_into(mine, places[which], sign, NOTHING, 0, 0)
+        which = parity(LONG_HEAD.size)
+        LONG_HEAD.pack_into(mine, places[which], sign, NOTHING, 0, 0)
         expected = alike
         if expected is None:
             found = show_record(name, label, sign, of_number, None, (root,), heard)
@@ -248,12 +258,14 @@ def spread_from(
         if code == FLOAT:
             return number, of_number
         size = code >> KIND_BITS
-        if code & KIND_MASK == PIPED:
-            _, _, place, _ = PIPED_HEAD.unpack_from(part, at)
-            begin = at + PIPED_HEAD.size
+        if code & KIND_MASK in (BESIDE, PIPED):
+            _, _, place, _ = LONG_HEAD.unpack_from(part, at)
+            begin = at + LONG_HEAD.size
             shape, dtype = read_description(bytes(part[begin : begin + size]))
             words = float((math.prod(shape) * dtype.itemsize + 7) >> 3)
-            return Piped(place, shape, dtype), pack_counts(0.0, words, 0.0, 1.0, BY_RECORD)
+            beside = code & KIND_MASK == BESIDE
+            long: Any = np.ndarray(shape, dtype, part, place) if beside else Piped(place, shape, dtype)
+            return long, pack_counts(0.0, words, 0.0, 1.0, BY_RECORD)
         if code & KIND_MASK == DESCRIBED:
             begin = at + HEAD.size
             text = bytes(part[begin : begin + size])

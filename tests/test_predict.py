@@ -573,7 +573,7 @@ import numpy as np
 import pybsp
 from pybsp import collectives
 def main(bsp):
-    big, small = np.zeros(1 << 15), np.zeros(4)
+    big, huge, small = np.zeros(1 << 15), np.zeros((1 << 19) + 1), np.zeros(4)
     with bsp.label("small"):
         collectives.allreduce(bsp, 1.0, np.add)
         collectives.broadcast(bsp, small)
@@ -589,11 +589,16 @@ def main(bsp):
         collectives.broadcast(bsp, small.astype("i4,f8"))
         collectives.gather(bsp, small.astype("i4,f8"))
     with bsp.label("large"):
+        collectives.allreduce(bsp, huge, np.add, degree=2)
+        collectives.broadcast(bsp, huge, degree=2)
+        collectives.allgather(bsp, huge)
+        collectives.gather(bsp, huge)
+    with bsp.label("beside records"):
         collectives.allreduce(bsp, big, np.add, degree=2)
-        collectives.broadcast(bsp, big, degree=2)
         collectives.allgather(bsp, big)
         collectives.gather(bsp, big)
     with bsp.label("through a pipe"):
+        collectives.broadcast(bsp, value=huge)
         collectives.broadcast(bsp, value=big)
         collectives.broadcast(bsp, value=big.astype("M8[s]"))
         collectives.broadcast(bsp, value=big.astype("i4,f8"))
@@ -666,6 +671,7 @@ def test_small_collectives_go_the_way_that_ranks_of_the_machines_node_have(tmp_p
     assert ("through a pipe", ("record",), ()) in on_ranks
     assert ("small, no numbers", ("record",), ()) in on_ranks
     assert ("large", ("collective",), ()) in on_ranks
+    assert ("beside records", ("record",), ()) in on_ranks
     apart = records_of(source, dataclasses.replace(here, hosts=("a", "b")))
     assert ways_of(apart) == by_messages
     assert ("small", ("record",), ()) in by_messages

@@ -41,6 +41,7 @@ NUMBER, ARRAY, BYTES, BUFFER, PICKLE, SHORT_PICKLE, SHORT_ARRAY, NUMBERS, SHORT_
 SHORT = 1 << 14
 SHORTEST, MUCH = 1 << 10, 1 << 12  # bytes; words
 
+_ARRAYS = frozenset({ARRAY, SHORT_ARRAY})
 _COMPLETE = frozenset({NUMBER, SHORT_PICKLE, SHORT_ARRAY, SHORT_BYTES, SCALAR})  # nothing of these lies elsewhere
 _FLOATS = frozenset("efd")  # of formats of memoryviews
 _NOTHING_SENT: Mapping[int, object] = {}
@@ -462,6 +463,11 @@ if core is None:
 else:
     core.know(np.ndarray, np.frombuffer, np.dtype, Message, Section, np.generic, np.float64, np.int64)
     unpack_packed = core.unpack
+
+
+def are_arrays(records: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether all that records describe are arrays."""
+    return all(abs(record[0]) in _ARRAYS for record in records)
 
 
 def unpack(source: int, section: Section, messages: list[Message]) -> None:

@@ -19,8 +19,8 @@ from ..ground.chunk import UNCOUNTED, Counted, clock, unpack_counts
 from ..ground.failures import note_label
 from ..ground.short_records import FLOATS, Showable, write_record
 from ..ledger.account import COUNTS, NOTHING
-from ..messages.mail import Message, unpack
-from ..transport import LETTERS, QUIET, RIDES, Arrival, Bytes, Parcel
+from ..messages.mail import Message, are_arrays, unpack
+from ..transport import LETTERS, QUIET, RIDES, Arrival, Bytes, Parcel, Section
 from ..transport.arena import SMALLEST, SharedPool
 from ..transport.media.showing import Showing
 from ..transport.overflow import MOST
@@ -524,11 +524,19 @@ class AsShown:
         self._room, self.now = room, False
         self._most: float = room
 
-    def calling(self, pipes: bool) -> AsShown:
-        """For a call; `pipes`: what has no room goes through a pipe."""
-        # Between hosts there are no pipes, and nothing lies beside records.
-        self._most = self._room if self._room != AREA else math.inf if pipes else MOST
+    def calling(self, pipes: bool | None) -> AsShown:
+        """For a call; `pipes`: whether it is of an array, which goes through a pipe where it has no room beside its
+        record; None: arrays that have no room there are sent.
+        """
+        self._most = self._room
+        if self._room == AREA and pipes is not False:  # between hosts there are none, and nothing lies beside records
+            self._most = math.inf if pipes else MOST
         return self
+
+    def _fits(self, section: Section) -> bool:
+        """Whether a section has room: arrays, beside a record; else all of it, in one."""
+        size, records = 8 * section.words, section.descriptors
+        return size <= self._room or (size <= self._most and type(records) is list and are_arrays(records))
 
     def __enter__(self) -> None:
         self.now = True
@@ -539,7 +547,7 @@ class AsShown:
     def counted(self, parcels: Mapping[int, Parcel], counts: Counted) -> Counted:
         """What a superstep counts here, where that is sent."""
         words, messages, items, ways = counts
-        fits = all(8 * section[1] <= self._most for parcel in parcels.values() for section in parcel.values())
+        fits = all(self._fits(section) for parcel in parcels.values() for section in parcel.values())
         of_collectives = ways and not ways & ~(BY_COLLECTIVE | BY_NOTE)
         return (words, messages, items, BY_RECORD) if self.now and fits and of_collectives else counts
 

@@ -61,13 +61,15 @@ def test_results_are_right_and_ones_own_whatever_the_size(spmd: Spmd) -> None:
                     collectives.reduce(bsp, value, np.add, p - 1),
                     collectives.total_exchange_blocks(bsp, value)[0],
                     collectives.gather(bsp, value),
+                    collectives.broadcast(bsp, value if pid == p - 1 else None, p - 1),
                 )
             )
         right = []
-        for size, total, largest, last, whole, exchanged, gathered in found:
+        for size, total, largest, last, whole, exchanged, gathered, spread in found:
             values = [numbers(k, size) for k in range(p)]
             mine = slice(size * pid // p, size * (pid + 1) // p)
             right += [np.array_equal(total, sum(values)), np.array_equal(largest, values[pid])]
+            right += [plain(spread) == plain(last), spread.flags.writeable, spread.flags.owndata]
             right += [np.array_equal(last, values[-1]), last.flags.writeable, total.flags.owndata]
             right.append(np.array_equal(whole, total) if pid == p - 1 else whole is None)
             right.append(np.array_equal(exchanged, np.concatenate([one[mine] for one in values])))
