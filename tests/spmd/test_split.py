@@ -514,11 +514,11 @@ def test_the_context_of_a_part_that_others_may_still_be_in_is_not_used_again(mon
         raise TimeoutError("the others did not come within the grace period")
 
     def main(bsp: pybsp.BSP) -> Any:
-        with pytest.raises(ValueError, match="boom"), bsp.split(0):
-            monkeypatch.setattr(SuperstepEngine, "report_failure", alone)
+        parts: list[Any] = [bsp.split(0)]
+        monkeypatch.setattr(SuperstepEngine, "report_failure", alone)
+        with pytest.raises(ValueError, match="boom"), parts.pop():
             raise ValueError("boom")
         monkeypatch.undo()
-        parts: list[Any] = []
         for _ in range(4):
             parts = [*parts[-1:], bsp.split(0)]
         return [part._part.context for part in parts], [part.context for part in bsp._superstep.parts.all.values()]
