@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -566,6 +567,9 @@ def test_the_doctor_says_what_ranks_have_to_share(monkeypatch: pytest.MonkeyPatc
     assert doctor._cores(3).text.startswith("2 usable of 4, for 3 ranks")
     monkeypatch.setattr(slurm, "allocated", lambda: 8)  # they are not all on this host
     assert "take turns" not in doctor._cores(3).text
+    blocks = SimpleNamespace(f_frsize=1 << 20, f_bavail=3, f_blocks=64)
+    monkeypatch.setattr(os, "statvfs", lambda path: blocks)
+    assert "3 MB free of 67 in" in doctor._shared_memory(1).text
     monkeypatch.setattr(doctor, "_free_shared", lambda: (1 << 26, 1 << 26))  # what docker gives a container
     assert [bool(doctor._shared_memory(n).advice) for n in (1, 16, 17)] == [False, False, True]
     monkeypatch.setattr(doctor, "_free_shared", lambda: None)
