@@ -23,6 +23,7 @@ from pybsp.ground import settings
 from pybsp.ground.failures import failure_of, processor_error
 from pybsp.ledger.account import Account
 from pybsp.messages.agreement import Agreement
+from pybsp.processes import process, slurm
 from pybsp.runs import world
 from pybsp.supersteps.gate import Gate
 from pybsp.transport import SYNC
@@ -1153,6 +1154,25 @@ def test_who_fails_as_a_run_begins_tells_all_others_there_are(monkeypatch: pytes
             monkeypatch.setattr(world, "_job_size", partial(int, size))
             world.tell_before_run(ValueError("boom"))
     assert told == [2, 3]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_who_is_interrupted_while_it_waits_for_others_after_no_run_ends_the_job(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise error
+
+    ended: list[str] = []
+    monkeypatch.delitem(sys.modules, "mpi4py.MPI", raising=False)
+    monkeypatch.setenv(settings.WARN_AFTER, "0")
+    monkeypatch.setattr(slurm, "step", lambda: None)
+    monkeypatch.setattr(process.siblings, "ended", lambda grace: [])
+    monkeypatch.setattr(world, "library", lambda: SimpleNamespace(Is_initialized=bool))
+    monkeypatch.setattr(world, "_meeting_place", lambda waits: SimpleNamespace(exchange=interrupted))
+    monkeypatch.setattr(world, "abort_job", lambda: ended.append("aborted"))
+    assert world._met_at_exit()
+    assert ended == ["aborted"]
 
 
 def test_what_others_learn_of_a_failure_names_who_where_and_why() -> None:
