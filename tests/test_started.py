@@ -1091,6 +1091,15 @@ def test_ranks_that_do_not_start_say_why(monkeypatch: pytest.MonkeyPatch, tmp_pa
         pybsp.start_ranks(ring, 1, n=2)
 
 
+@pytest.mark.whole
+def test_a_launcher_that_prints_much_before_it_starts_ranks_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    prints = "import os, sys; os.write(1, b'a line\\n' * 100_000); os.execvp(sys.argv[1], sys.argv[1:])"
+    monkeypatch.setattr(job, "launcher", lambda *args: [sys.executable, "-c", prints, *launcher(*args)])
+    monkeypatch.setattr(job, "STARTING", 60)
+    with pybsp.ranks(1) as ranks:
+        assert ranks.run(lambda bsp: bsp.p).results == [1]
+
+
 # -- how they end ------------------------------------------------------------------------------------------------------
 
 SCRIPT = """
