@@ -137,7 +137,12 @@ def test_the_command_divides_the_cores_of_this_host_among_ranks_that_are_all_her
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     divided: list[int] = []
-    monkeypatch.setattr(threads, "of_ranks", lambda ranks: divided.append(ranks) or {})
+
+    def of_ranks(ranks: int) -> dict[str, str]:
+        divided.append(ranks)
+        return {}
+
+    monkeypatch.setattr(threads, "of_ranks", of_ranks)
     path = str(program(""))
     for allocated, options in (0, ["-n", "3"]), (0, ["-n", "2", "--hosts", "one,another"]), (4, ["-n", "2"]):
         monkeypatch.setattr(slurm, "allocated", lambda tasks=allocated: tasks)
