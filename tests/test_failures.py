@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import pybsp
-from pybsp.errors import LearnedSyncError
+from pybsp.errors import BSPError, LearnedSyncError
 from pybsp.ground import settings
 from pybsp.ground.failures import failure_of, processor_error
 from pybsp.ledger.account import Account
@@ -1154,6 +1154,28 @@ def test_who_fails_as_a_run_begins_tells_all_others_there_are(monkeypatch: pytes
             monkeypatch.setattr(world, "_job_size", partial(int, size))
             world.tell_before_run(ValueError("boom"))
     assert told == [2, 3]
+
+
+def test_where_all_have_met_at_the_end_is_given_back_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = iter([pybsp.SyncError("of one who told so as it left an exchange, and has yet to end"), None])
+
+    class World:
+        pid, ended = 0, False
+
+        @property
+        def settled(self) -> BSPError | None:
+            return next(found)
+
+    events: list[str] = []
+    place = SimpleNamespace(exchange=lambda *_: events.append("met"), free=lambda: events.append("given back"))
+    monkeypatch.setattr(world, "_world", World())
+    monkeypatch.setattr(world, "_world_open", True)
+    monkeypatch.setattr(world, "load", lambda: SimpleNamespace(Is_finalized=bool))
+    monkeypatch.setattr(world, "settle", lambda *_: None)
+    monkeypatch.setattr(world, "_renewed", lambda transport: place)
+    monkeypatch.setattr(world, "abort_job", lambda: events.append("aborted"))
+    world._leave_job()
+    assert events == ["met", "given back"] * 2
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
