@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pybsp
@@ -504,6 +505,16 @@ def test_all_variables_of_the_package_and_its_tests_are_known_as_such() -> None:
 def test_the_program_of_the_doctor_says_where_processors_are(capsys: pytest.CaptureFixture[str]) -> None:
     pybsp.simulate(probe.main, p=3)
     assert capsys.readouterr().out == f"3 processors: 3 on {socket.gethostname()}; messages arrive whole\n"
+
+
+def test_the_program_of_the_doctor_says_that_messages_arrive_whole_when_all_have_looked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = np.full
+    monkeypatch.setattr(np, "full", lambda words, pid: full(words - (pid == 1), pid))  # what goes to the last one
+    with pytest.raises(AssertionError):
+        pybsp.simulate(probe.main, p=3)
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.whole
