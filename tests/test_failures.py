@@ -20,10 +20,11 @@ import pytest
 import pybsp
 from pybsp.errors import BSPError, LearnedSyncError
 from pybsp.ground import settings
-from pybsp.ground.failures import failure_of, processor_error
+from pybsp.ground.failures import failure_of, label_of, processor_error
 from pybsp.ledger.account import Account
 from pybsp.messages.agreement import Agreement
 from pybsp.processes import process, slurm
+from pybsp.rides.shown import Shown
 from pybsp.runs import world
 from pybsp.supersteps.gate import Gate
 from pybsp.transport import SYNC
@@ -910,7 +911,8 @@ def test_an_exception_after_a_failure_that_all_know_ends_the_job_where_the_other
 @pytest.mark.whole
 def test_what_keeps_a_rank_from_its_end_ends_the_job(program: Program, tmp_path: Path) -> None:
     path = program("""
-        from pybsp.runs import world
+        from pybsp.rides.shown import Shown
+from pybsp.runs import world
         pybsp.run(lambda bsp: bsp.sync())
         if RANK == 1:
             def fails(transport):
@@ -1154,6 +1156,17 @@ def test_who_fails_as_a_run_begins_tells_all_others_there_are(monkeypatch: pytes
             monkeypatch.setattr(world, "_job_size", partial(int, size))
             world.tell_before_run(ValueError("boom"))
     assert told == [2, 3]
+
+
+def test_an_exception_that_leaves_what_is_shown_has_the_label_or_the_name_of_the_collective() -> None:
+    left: list[BaseException] = []
+    for label, found in ("of the program", "of the program"), ("", "allreduce"):
+        engine = SimpleNamespace(account=SimpleNamespace(label=label), agreement=SimpleNamespace(leave=left.append))
+        there: Any = SimpleNamespace(_engine=engine)
+        interrupt = ArithmeticError("of a handler")
+        Shown._leave(there, interrupt, "allreduce")
+        assert left.pop() is interrupt
+        assert label_of(interrupt, "of what comes next") == found
 
 
 def test_where_all_have_met_at_the_end_is_given_back_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
