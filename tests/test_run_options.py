@@ -317,13 +317,16 @@ def test_what_is_no_command_is_refused_with_what_may_be_meant(
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
-def test_help_of_each_command_says_what_it_does(capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_help_says_what_each_command_and_argument_is(capsys: pytest.CaptureFixture[str], command: str) -> None:
     with pytest.raises(SystemExit, match="0"):
         cli.main([command, "--help"])
-    usage, sentence, _ = capsys.readouterr().out.split("\n\n", 2)
+    usage, sentence, arguments = capsys.readouterr().out.split("\n\n", 2)
     assert usage.startswith(f"usage: pybsp {command} ")
     assert sentence[0].isupper()
     assert sentence.endswith(".")
+    each = re.findall(r"^  \S.*(?:\n {3,}\S.*)*", arguments, re.MULTILINE)
+    assert [one for one in each if not re.search(r"\S(?: {2,}|\n {10,})\S", one)] == []  # with what each one is
+    assert len(each) > 1
 
 
 @pytest.mark.parametrize("wrong", ["", "-1", "2.0", "\u00b2", "\u0663", "99999999999999999999", "1" * 5000])
