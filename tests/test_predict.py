@@ -175,8 +175,11 @@ def test_each_number_of_processors_imports_anew_and_none_here(
     assert "read_first" not in sys.modules
 
 
-def test_each_number_of_processors_reads_the_same_input(files: tuple[str, str], tmp_path: Path) -> None:
+def test_each_number_of_processors_reads_the_same_input(
+    files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, machine = files
+    monkeypatch.setenv("COLUMNS", "200")  # room for all columns, however many digits the times have
     program = tmp_path / "reading.py"
     program.write_text(
         "import pybsp, sys\n"
