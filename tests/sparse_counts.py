@@ -93,24 +93,36 @@ def _all_done(requests: Sequence[_Request | _Receive]) -> bool:
     return all(request.done for request in requests)
 
 
-def messages(p: int, partners: int) -> int:
-    """That a processor sends at most, in a sparse exchange in which each has something for so many others.
-
-    Raises:
-        RuntimeError: not everything arrived.
-    """
-    network, ranks = _Network(), list(range(p))
-    exchanges = []
-    for pid in ranks:
-        heads = {(pid + 1 + k) % p: b"head of %d" % pid for k in range(partners)}
-        exchange = SparseExchange(_Comm(network, pid), ranks, pid, (0, 1), 1, heads, {}, SYNC)  # type: ignore[arg-type]
+def exchanged(network: _Network, heads: Sequence[dict[int, bytes]], kinds: Sequence[int]) -> list[SparseExchange]:
+    """The exchange, over, of each processor, with these heads and kinds of theirs."""
+    ranks, exchanges = list(range(len(kinds))), []
+    for pid, kind in enumerate(kinds):
+        comm: Any = _Comm(network, pid)
+        exchange = SparseExchange(comm, ranks, pid, (0, 1), 1, heads[pid], {}, kind)
         exchange._status, exchange._testall = _Status(), _all_done  # type: ignore[assignment]
         exchange.post()
         exchanges.append(exchange)
     left = exchanges
     while left:
         left = [exchange for exchange in left if not exchange.over()]
-    for pid, exchange in enumerate(exchanges):
+    return exchanges
+
+
+def kinds_and_flags(kinds: Sequence[int]) -> list[tuple[int, int, int]]:
+    """What each processor finds that all do: the least kind, the largest, and the flags of all."""
+    exchanges = exchanged(_Network(), [{}] * len(kinds), kinds)
+    return [(one.least, one.most, one.flags) for one in exchanges]
+
+
+def messages(p: int, partners: int) -> int:
+    """That a processor sends at most, in a sparse exchange in which each has something for so many others.
+
+    Raises:
+        RuntimeError: not everything arrived.
+    """
+    network = _Network()
+    heads = [{(pid + 1 + k) % p: b"head of %d" % pid for k in range(partners)} for pid in range(p)]
+    for pid, exchange in enumerate(exchanged(network, heads, [SYNC] * p)):
         if sorted(exchange.arrived) != sorted((pid - 1 - k) % p for k in range(partners)):
             raise RuntimeError(f"sparse exchange among {p}: to {pid} came something from {sorted(exchange.arrived)}")
     return max(network.sent.values(), default=0)

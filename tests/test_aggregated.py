@@ -6,10 +6,13 @@ import json
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from pybsp.errors import UsageError
+from pybsp.transport.media.messages import ByMessages
 from pybsp.transport.placement import Placement, configured, cores_together, pays
 
 from .launching import LIMIT, Ended, Program, ended_well, failed_once, mpiexec, python, run, sessions_passed
@@ -349,3 +352,13 @@ def test_it_is_chosen_where_it_saves_messages() -> None:
     assert Placement(nodes, False).groups(range(8)) == []
     assert Placement(nodes, None).groups(range(8)) == []
     assert len(Placement([0] * 8 + [8] * 8, None).groups(range(16))) == 2
+
+
+def test_processors_are_all_remote_where_no_two_of_them_share_a_node() -> None:
+    def all_remote(*nodes: int) -> bool:
+        transport = object.__new__(ByMessages)
+        on: Any = SimpleNamespace(placement=Placement(nodes, None))
+        transport._on = on
+        return transport.all_remote
+
+    assert [all_remote(0, 1, 2), all_remote(0, 0, 2), all_remote(0, 1, 0), all_remote(0)] == [True, False, False, True]

@@ -819,6 +819,49 @@ def test_checkpoints_and_their_costs_are_in_the_ledger(tmp_path: Path) -> None:
     assert state_of(main, tmp_path / "checkpoints")[0] == [(1, True, True), (2, True, True)]
 
 
+def test_a_checkpoint_costs_what_the_one_that_took_longest_waited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, real = [0.0], write
+
+    def slow(path: Path, *what: Any) -> Any:
+        now[0] += 1 + int(path.stem)  # seconds, by processor
+        return real(path, *what)
+
+    monkeypatch.setattr(saver, "clock", lambda: now[0])
+    monkeypatch.setattr(saver, "write", slow)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        stepping(bsp, 3)
+        return [(one.superstep, one.seconds) for one in bsp.ledger.checkpoints]
+
+    assert state_of(main, tmp_path / "checkpoints", p=3) == [[(1, 3.0), (2, 3.0)]] * 3
+
+
+def test_after_all_were_called_to_a_checkpoint_a_split_is_one_as_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, heard = [0], saver.Saver.heard
+
+    def called(which: saver.Saver) -> None:
+        calls[0] += 1
+        heard(which)
+
+    monkeypatch.setattr(saver.Saver, "heard", called)
+
+    def main(bsp: pybsp.BSP) -> bool:
+        bsp.restore(None)
+        for _ in range(4):
+            bsp.sync()  # in which processor 0 calls all, as one is due
+            with bsp.split(0) as part:
+                part.sync()
+            bsp.checkpoint(None)
+        return calls[0] > 0
+
+    found = pybsp.simulate(main, p=2, checkpoint=tmp_path / "checkpoints", every="0.000001s").results
+    assert found == [True, True]
+
+
 def test_a_superstep_has_what_was_computed_before_its_checkpoint_and_not_what_that_took(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,11 +18,13 @@ from typing import Any
 import pytest
 
 import pybsp
-from pybsp.errors import LearnedSyncError
+from pybsp.errors import BSPError, LearnedSyncError
 from pybsp.ground import settings
-from pybsp.ground.failures import failure_of, processor_error
+from pybsp.ground.failures import failure_of, label_of, processor_error
 from pybsp.ledger.account import Account
 from pybsp.messages.agreement import Agreement
+from pybsp.processes import process, slurm
+from pybsp.rides.shown import Shown
 from pybsp.runs import world
 from pybsp.supersteps.gate import Gate
 from pybsp.transport import SYNC
@@ -909,7 +911,8 @@ def test_an_exception_after_a_failure_that_all_know_ends_the_job_where_the_other
 @pytest.mark.whole
 def test_what_keeps_a_rank_from_its_end_ends_the_job(program: Program, tmp_path: Path) -> None:
     path = program("""
-        from pybsp.runs import world
+        from pybsp.rides.shown import Shown
+from pybsp.runs import world
         pybsp.run(lambda bsp: bsp.sync())
         if RANK == 1:
             def fails(transport):
@@ -1153,6 +1156,58 @@ def test_who_fails_as_a_run_begins_tells_all_others_there_are(monkeypatch: pytes
             monkeypatch.setattr(world, "_job_size", partial(int, size))
             world.tell_before_run(ValueError("boom"))
     assert told == [2, 3]
+
+
+def test_an_exception_that_leaves_what_is_shown_has_the_label_or_the_name_of_the_collective() -> None:
+    left: list[BaseException] = []
+    for label, found in ("of the program", "of the program"), ("", "allreduce"):
+        engine = SimpleNamespace(account=SimpleNamespace(label=label), agreement=SimpleNamespace(leave=left.append))
+        there: Any = SimpleNamespace(_engine=engine)
+        interrupt = ArithmeticError("of a handler")
+        Shown._leave(there, interrupt, "allreduce")
+        assert left.pop() is interrupt
+        assert label_of(interrupt, "of what comes next") == found
+
+
+def test_where_all_have_met_at_the_end_is_given_back_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = iter([pybsp.SyncError("of one who told so as it left an exchange, and has yet to end"), None])
+
+    class World:
+        pid, ended = 0, False
+
+        @property
+        def settled(self) -> BSPError | None:
+            return next(found)
+
+    events: list[str] = []
+    place = SimpleNamespace(exchange=lambda *_: events.append("met"), free=lambda: events.append("given back"))
+    monkeypatch.setattr(world, "_world", World())
+    monkeypatch.setattr(world, "_world_open", True)
+    monkeypatch.setattr(world, "load", lambda: SimpleNamespace(Is_finalized=bool))
+    monkeypatch.setattr(world, "settle", lambda *_: None)
+    monkeypatch.setattr(world, "_renewed", lambda transport: place)
+    monkeypatch.setattr(world, "abort_job", lambda: events.append("aborted"))
+    world._leave_job()
+    assert events == ["met", "given back"] * 2
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_who_is_interrupted_while_it_waits_for_others_after_no_run_ends_the_job(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise error
+
+    ended: list[str] = []
+    monkeypatch.delitem(sys.modules, "mpi4py.MPI", raising=False)
+    monkeypatch.setenv(settings.WARN_AFTER, "0")
+    monkeypatch.setattr(slurm, "step", lambda: None)
+    monkeypatch.setattr(process.siblings, "ended", lambda grace: [])
+    monkeypatch.setattr(world, "library", lambda: SimpleNamespace(Is_initialized=bool))
+    monkeypatch.setattr(world, "_meeting_place", lambda waits: SimpleNamespace(exchange=interrupted))
+    monkeypatch.setattr(world, "abort_job", lambda: ended.append("aborted"))
+    assert world._met_at_exit()
+    assert ended == ["aborted"]
 
 
 def test_what_others_learn_of_a_failure_names_who_where_and_why() -> None:

@@ -80,6 +80,14 @@ def test_what_was_simulated_is_not_called_measured(tmp_path: Path, capsys: pytes
     assert "measured" not in text
 
 
+@pytest.mark.parametrize("virtual", [False, True])
+@pytest.mark.parametrize("paced", [False, True])
+def test_ranks_that_kept_gaps_are_said_to_have_had_pace(virtual: bool, paced: bool) -> None:
+    run = traced(virtual=virtual)
+    run = dataclasses.replace(run, timeline=dataclasses.replace(run.timeline, paced=paced))
+    assert (", with pace; " in logp_report.title(1, run)) == (paced and not virtual)
+
+
 def test_times_of_more_than_a_hundred_days_are_read_bit_for_bit(tmp_path: Path) -> None:
     long = dataclasses.replace(MACHINE, step=7e7)  # seconds; together the processors' are beyond 2^63 ns
     path = tmp_path / "trace.json"

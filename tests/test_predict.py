@@ -17,7 +17,7 @@ import pytest
 
 import pybsp
 from pybsp.cli import main as command
-from pybsp.commands.predict import Prediction, _runs, in_order, predicted
+from pybsp.commands.predict import Prediction, _pictures, _runs, in_order, predicted
 from pybsp.ledger.ledger import Ledger
 from pybsp.ledger.ledger_file import append_run, read
 from pybsp.ledger.log import INDICES, SECONDS, Log, combine
@@ -175,8 +175,11 @@ def test_each_number_of_processors_imports_anew_and_none_here(
     assert "read_first" not in sys.modules
 
 
-def test_each_number_of_processors_reads_the_same_input(files: tuple[str, str], tmp_path: Path) -> None:
+def test_each_number_of_processors_reads_the_same_input(
+    files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, machine = files
+    monkeypatch.setenv("COLUMNS", "200")  # room for all columns, however many digits the times have
     program = tmp_path / "reading.py"
     program.write_text(
         "import pybsp, sys\n"
@@ -325,6 +328,15 @@ def test_valiants_cost_has_what_parts_exchange_before_the_wholes_exchange() -> N
     assert done.time == pytest.approx(10.6)  # 5 of the part, 0.6, and 5
     assert done.ledger.predicted == pytest.approx(done.time)
     assert predicted(in_order(done.ledger), machine).time == pytest.approx(done.time)
+
+
+def test_pictures_of_predictions_are_headed_by_what_they_show() -> None:
+    found = [Prediction("", p, 5, 8.0 / p, 1.0, 2.0, 0.5) for p in (1, 2, 4)]
+    over_p = ["Time", "Speed-up over p = 1", "Efficiency", "Imbalance of computing (largest over mean)"]
+    for several, headings in (found, [*over_p, "What it goes to"]), (found[:1], ["What it goes to"]):
+        parts = [*_pictures(several, weak=False)]
+        assert parts[::2] == [f"<h3>{heading}</h3>" for heading in headings]
+        assert all(part.startswith("<svg") for part in parts[1::2])
 
 
 @pytest.mark.whole

@@ -11,8 +11,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pybsp
@@ -315,13 +317,16 @@ def test_what_is_no_command_is_refused_with_what_may_be_meant(
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
-def test_help_of_each_command_says_what_it_does(capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_help_says_what_each_command_and_argument_is(capsys: pytest.CaptureFixture[str], command: str) -> None:
     with pytest.raises(SystemExit, match="0"):
         cli.main([command, "--help"])
-    usage, sentence, _ = capsys.readouterr().out.split("\n\n", 2)
+    usage, sentence, arguments = capsys.readouterr().out.split("\n\n", 2)
     assert usage.startswith(f"usage: pybsp {command} ")
     assert sentence[0].isupper()
     assert sentence.endswith(".")
+    each = re.findall(r"^  \S.*(?:\n {3,}\S.*)*", arguments, re.MULTILINE)
+    assert [one for one in each if not re.search(r"\S(?: {2,}|\n {10,})\S", one)] == []  # with what each one is
+    assert len(each) > 1
 
 
 @pytest.mark.parametrize("wrong", ["", "-1", "2.0", "\u00b2", "\u0663", "99999999999999999999", "1" * 5000])
@@ -505,6 +510,16 @@ def test_the_program_of_the_doctor_says_where_processors_are(capsys: pytest.Capt
     assert capsys.readouterr().out == f"3 processors: 3 on {socket.gethostname()}; messages arrive whole\n"
 
 
+def test_the_program_of_the_doctor_says_that_messages_arrive_whole_when_all_have_looked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = np.full
+    monkeypatch.setattr(np, "full", lambda words, pid: full(words - (pid == 1), pid))  # what goes to the last one
+    with pytest.raises(AssertionError):
+        pybsp.simulate(probe.main, p=3)
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.whole
 def test_the_doctor_starts_ranks_and_says_so() -> None:
     ended = run([sys.executable, "-m", "pybsp", "doctor", "-n", "2"])
@@ -566,6 +581,9 @@ def test_the_doctor_says_what_ranks_have_to_share(monkeypatch: pytest.MonkeyPatc
     assert doctor._cores(3).text.startswith("2 usable of 4, for 3 ranks")
     monkeypatch.setattr(slurm, "allocated", lambda: 8)  # they are not all on this host
     assert "take turns" not in doctor._cores(3).text
+    blocks = SimpleNamespace(f_frsize=1 << 20, f_bavail=3, f_blocks=64)
+    monkeypatch.setattr(os, "statvfs", lambda path: blocks)
+    assert "3 MB free of 67 in" in doctor._shared_memory(1).text
     monkeypatch.setattr(doctor, "_free_shared", lambda: (1 << 26, 1 << 26))  # what docker gives a container
     assert [bool(doctor._shared_memory(n).advice) for n in (1, 16, 17)] == [False, False, True]
     monkeypatch.setattr(doctor, "_free_shared", lambda: None)

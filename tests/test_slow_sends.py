@@ -6,7 +6,14 @@ network shows now and then is the rule.
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+
+from pybsp.transport.flight import InFlight
+from pybsp.transport.wire import DATA
 
 from .launching import Program, ended_well, ranks
 
@@ -105,3 +112,26 @@ SLOW = """
 @pytest.mark.parametrize("p", [2, 3])
 def test_what_is_being_sent_is_left_alone(program: Program, p: int) -> None:
     assert ended_well(ranks(p, program(SLOW), PYBSP_SHARED="0")) == "left alone\n"
+
+
+def test_sends_that_are_let_go_are_not_asked_for_with_those_of_later_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone: list[bool] = []
+    asked: list[tuple[str, ...]] = []
+
+    def testall(requests: list[str]) -> bool:
+        asked.append((*requests,))
+        return gone[-1]
+
+    of_mpi = SimpleNamespace(BYTE=None, Request=SimpleNamespace(Testall=testall), Status=None)
+    monkeypatch.setitem(sys.modules, "mpi4py", SimpleNamespace(MPI=of_mpi))
+    communicator: Any = SimpleNamespace(Isend=lambda message, rank, tag: f"{len(message[0])} bytes to {rank}")
+    waiter: Any = SimpleNamespace(briefly=lambda test, requests: test(requests))
+    flight = InFlight(communicator, 0, 0, None)
+    for each in (False, True):
+        gone.append(each)
+        asked.clear()
+        flight.send([(1, bytes(3)), (2, bytes(5))], DATA)
+        flight.let_go(waiter)
+        assert {*asked} == {("3 bytes to 1", "5 bytes to 2")}
+        assert flight.leaving == []
+    assert len(flight.unfinished) == 1  # of the exchange whose sends were under way

@@ -937,6 +937,10 @@ def test_n_may_be_a_number_of_numpy() -> None:
         (lambda: pybsp.start_ranks(ring, 1, n=2, hosts=[]), r"^pybsp\.start_ranks: argument hosts: expected names"),
         (lambda: pybsp.start_ranks(ring, 1, n=2, timeout=0), "argument timeout: expected None or seconds"),
         (lambda: pybsp.start_ranks(lambda bsp, n: n, n=2), "argument n: expected it to be for pybsp.start_ranks alone"),
+        (
+            lambda: pybsp.start_ranks(lambda bsp, timeout: timeout, n=2, timeout=9),
+            "argument timeout: expected it to be for pybsp.start_ranks alone",
+        ),
         (lambda: pybsp.simulate(lambda bsp: pybsp.ranks(2), p=1), "a run is going on in this process"),
         (lambda: pybsp.run(lambda bsp: None, p=4), r"takes none of this name: .*pybsp.start_ranks\(main, n=4\)"),
         (lambda: pybsp.run(ring, 3, n=2), r"takes none of this name: .*pybsp.simulate\(main, p=2\)"),
@@ -951,6 +955,7 @@ def test_n_may_be_a_number_of_numpy() -> None:
         "hosts of start_ranks",
         "timeout",
         "keyword",
+        "timeout of both",
         "inside",
         "run p",
         "run n",
@@ -1084,6 +1089,15 @@ def test_ranks_that_do_not_start_say_why(monkeypatch: pytest.MonkeyPatch, tmp_pa
         match=r"^pybsp\.start_ranks: 2 ranks could not be started: (.|\n)*libmpi.so.99: cannot open",
     ):
         pybsp.start_ranks(ring, 1, n=2)
+
+
+@pytest.mark.whole
+def test_a_launcher_that_prints_much_before_it_starts_ranks_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    prints = "import os, sys; os.write(1, b'a line\\n' * 100_000); os.execvp(sys.argv[1], sys.argv[1:])"
+    monkeypatch.setattr(job, "launcher", lambda *args: [sys.executable, "-c", prints, *launcher(*args)])
+    monkeypatch.setattr(job, "STARTING", 60)
+    with pybsp.ranks(1) as ranks:
+        assert ranks.run(lambda bsp: bsp.p).results == [1]
 
 
 # -- how they end ------------------------------------------------------------------------------------------------------

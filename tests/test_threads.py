@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from pybsp import cli
 from pybsp.commands import doctor, table
-from pybsp.processes import process
+from pybsp.processes import process, slurm
 from pybsp.runs import threads
 
 from .launching import Program, ended_well, mpiexec, python, run
@@ -130,6 +131,23 @@ def test_what_the_user_has_set_in_the_environment_stays(monkeypatch: pytest.Monk
 def test_what_the_user_has_set_in_the_program_stays() -> None:
     with threadpool_limits(3), threads.limited(2, 4):
         assert threads.in_use() == 3
+
+
+def test_the_command_divides_the_cores_of_this_host_among_ranks_that_are_all_here(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    divided: list[int] = []
+
+    def of_ranks(ranks: int) -> dict[str, str]:
+        divided.append(ranks)
+        return {}
+
+    monkeypatch.setattr(threads, "of_ranks", of_ranks)
+    path = str(program(""))
+    for allocated, options in (0, ["-n", "3"]), (0, ["-n", "2", "--hosts", "one,another"]), (4, ["-n", "2"]):
+        monkeypatch.setattr(slurm, "allocated", lambda tasks=allocated: tasks)
+        assert cli.main(["run", *options, "--explain", path]) == 0
+    assert divided == [3]
 
 
 @pytest.mark.whole

@@ -95,7 +95,7 @@ def _run(options: argparse.Namespace) -> int:
     options.n = ranks
     if options.record is not None and options.record >= ranks:
         raise UsageError(f"--record: expected a processor's number below {ranks}, got {options.record}")
-    if not options.hosts and not slurm.allocated():
+    if _all_here(options):
         os.environ.update(threads.of_ranks(ranks))
     starting = start(
         ranks, [options.program, *options.arguments], tuple(environment), options.hosts or "", options.label_output

@@ -38,6 +38,18 @@ def test_one_number_a_processor_is_shown_to_all_nowhere_but_where_that_costs_lea
     assert all(sorting._small(there, key) is sorting.NOT_SMALL for key in (1.0, 1))
 
 
+def test_one_number_a_processor_that_costs_least_to_show_is_shown_and_no_array_is_taken_for_one() -> None:
+    others: dict[type, list[Any]] = {float: [0.5, 4.5, 2.5], int: [7, -3, 2]}
+    prepared = {("sort", kind): (lambda key, found=found: [*found], 6) for kind, found in others.items()}
+    worked: list[int] = []
+    there: Any = SimpleNamespace(p=4, pid=1, shown=None, prepared=prepared, work=worked.append)
+    assert sorting._small(there, 3.5) == 2.5
+    assert sorting._small(there, 5) == 2
+    assert worked == [6, 6]
+    assert sorting._small(there, np.arange(2.0)) is sorting.NOT_SMALL
+    assert sorting._small(there, 1 << 63) is sorting.NOT_SMALL  # which has no room in a word
+
+
 @pytest.mark.parametrize("which", range(3))
 def test_one_key_a_processor_costs_what_cost_says(which: int) -> None:
     for p in some_of(PS):

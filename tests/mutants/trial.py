@@ -110,7 +110,10 @@ class Copy:
         else:
             command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
             command += [f"--timeout={EACH}", *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(self.folder)}
+        # On a path pytest finds the package of an editable install, and warns of it where it is imported already, as on
+        # pretended nodes.
+        quiet = "-W ignore::pytest.PytestAssertRewriteWarning"
+        environment = {**os.environ, "PYTHONPATH": str(self.folder), "PYTEST_ADDOPTS": quiet}
         job = subprocess.Popen(
             command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, text=True,

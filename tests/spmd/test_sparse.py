@@ -12,8 +12,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 import pybsp
 from examples import heat, pagerank
 from pybsp.routing.choice import resolved
+from pybsp.transport import END, FLAG_GETS, FLAG_MEET, SYNC
 from pybsp.transport.sparse import pays_from, rounds
 from tests.conftest import Spmd
+from tests.sparse_counts import kinds_and_flags
 from tests.tiers import some
 
 from . import test_random_programs as random_programs
@@ -109,6 +111,16 @@ def test_on_a_measured_machine_direct_becomes_sparse_where_that_pays() -> None:
     assert resolved("direct", large, no_shared_memory=False) == "direct"
     assert resolved("direct", pybsp.BSPMachine.nominal(4096)) == "direct"
     assert resolved("direct", pybsp.BSPMachine(p=4096, g=1e-9, l=50e-6, r=1e9)) == "direct"
+
+
+def test_all_find_the_kinds_and_flags_of_all_and_no_others() -> None:
+    for p in 1, 2, 3, 5, 8:
+        assert kinds_and_flags([SYNC] * p) == [(SYNC, SYNC, 0)] * p
+        kinds = [SYNC] * p
+        kinds[0] |= FLAG_MEET
+        kinds[-1] |= FLAG_GETS
+        assert kinds_and_flags(kinds) == [(SYNC, SYNC, FLAG_MEET | FLAG_GETS)] * p
+        assert kinds_and_flags([*kinds, END]) == [(SYNC, END, FLAG_MEET | FLAG_GETS)] * (p + 1)
 
 
 def test_what_is_said_to_all_does_not_wait_for_large_data(spmd: Spmd) -> None:

@@ -16,6 +16,7 @@ import pybsp
 from pybsp import collectives
 from pybsp.ledger.ledger_file import append_run, read
 from pybsp.ledger.log import Log
+from pybsp.supersteps.superstep import SuperstepEngine
 from tests.conftest import Spmd
 
 from .programs import caught
@@ -506,6 +507,25 @@ def test_an_exception_as_a_part_is_left_leaves_the_whole_in_use(monkeypatch: pyt
         return collectives.allreduce(bsp, 7, max)
 
     assert pybsp.simulate(main, p=1).results == [7]
+
+
+def test_the_context_of_a_part_that_others_may_still_be_in_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def alone(engine: SuperstepEngine, error: BaseException) -> None:
+        raise TimeoutError("the others did not come within the grace period")
+
+    def main(bsp: pybsp.BSP) -> Any:
+        parts: list[Any] = [bsp.split(0)]
+        monkeypatch.setattr(SuperstepEngine, "report_failure", alone)
+        with pytest.raises(ValueError, match="boom"), parts.pop():
+            raise ValueError("boom")
+        monkeypatch.undo()
+        for _ in range(4):
+            parts = [*parts[-1:], bsp.split(0)]
+        return [part._part.context for part in parts], [part.context for part in bsp._superstep.parts.all.values()]
+
+    ((kept, there),) = pybsp.simulate(main, p=1).results
+    assert 1 not in there  # that of the part which failed
+    assert set(kept) <= set(there)
 
 
 @pytest.mark.whole
