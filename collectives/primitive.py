@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from ..bsp import BSP
 from ..errors import UsageError
 from ..ground.convert import few, what
+from ..ground.pickles import unpickled
 from ..groups.group import Grid, Group
 from ..groups.shown import GroupShown
 from ..layouts import Layout
@@ -589,7 +590,7 @@ def packed(value: Any, name: str, argument: str = "value") -> Any:
 
 def unpacked(payload: Any) -> Any:
     """What `packed` packed; an array is a view that ends with the next sync."""
-    return pickle.loads(payload) if isinstance(payload, bytes) else payload
+    return unpickled(payload) if isinstance(payload, bytes) else payload
 
 
 def own_result(value: Any) -> Any:
