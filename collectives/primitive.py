@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import AbortError, UsageError
 from ..ground.convert import few, what
 from ..ground.pickles import unpickled
 from ..groups.group import Grid, Group
@@ -689,6 +689,8 @@ def applied(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> A
     """
     try:
         return function(a, b)
+    except AbortError:
+        raise
     except Exception as error:
         raise UsageError(f"{name}: argument op: {raised(error)}") from error
 
