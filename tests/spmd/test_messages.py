@@ -645,7 +645,7 @@ def test_what_cannot_be_read_says_whose_it_is(spmd: Spmd) -> None:
 
     expected: list[list[str]] = [[] for _ in range(spmd.p)]
     expected[0].append(f"(unpickling what is in a message of processor {spmd.p - 1}")
-    expected[-1] += ["(unpickling what was given to a collective"] * (spmd.p > 1)
+    expected[-1] += ["(unpickling what was sent"] * (spmd.p > 1)
     assert spmd(main) == expected
 
 
