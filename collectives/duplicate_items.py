@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from ..errors import UsageError
 from ..ground.convert import no_mask
 from .duplicate_shares import Counts, Share, cut
-from .primitive import Processors, item_words, own_argument, packed, pids_of
+from .primitive import Processors, item_words, own_argument, packed, pids_of, unpacked
 
 Records = NDArray[Any]  # shape (n,), fields "item" and "copies": each an item that is to be copied so many times
 MOST = 2**62  # copies in all
@@ -141,7 +140,7 @@ def encoded(records: Records) -> NDArray[np.uint8]:
 def decoded(data: NDArray[np.uint8], item_type: ItemType) -> Records:
     """What `encoded` made bytes of, in memory of its own."""
     dtype = item_type.record
-    records: Records = pickle.loads(data.tobytes()) if dtype.hasobject else data.view(dtype).copy()
+    records: Records = unpacked(data.tobytes()) if dtype.hasobject else data.view(dtype).copy()
     return records
 
 

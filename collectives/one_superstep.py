@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
@@ -175,7 +174,7 @@ def owned(came: list[Any]) -> list[Any]:
         if type(one) is np.ndarray:
             came[place] = one.copy()
         elif type(one) is bytes:
-            came[place] = own_result(pickle.loads(one))
+            came[place] = own_result(unpacked(one))
     return came
 
 

@@ -32,8 +32,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import AbortError, UsageError
 from ..ground.convert import few, what
+from ..ground.pickles import unpickled
 from ..groups.group import Grid, Group
 from ..groups.shown import GroupShown
 from ..layouts import Layout
@@ -589,7 +590,7 @@ def packed(value: Any, name: str, argument: str = "value") -> Any:
 
 def unpacked(payload: Any) -> Any:
     """What `packed` packed; an array is a view that ends with the next sync."""
-    return pickle.loads(payload) if isinstance(payload, bytes) else payload
+    return unpickled(payload) if isinstance(payload, bytes) else payload
 
 
 def own_result(value: Any) -> Any:
@@ -688,6 +689,8 @@ def applied(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> A
     """
     try:
         return function(a, b)
+    except AbortError:
+        raise
     except Exception as error:
         raise UsageError(f"{name}: argument op: {raised(error)}") from error
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ground.dtypes import dtype_of, form_of
+from ..ground.pickles import unpickled
 from ..ground.short_records import FLOAT, FLOAT64, FLOATS, HEAD, INT, INT64, INTS, KIND_BITS, SCALAR, write_number
 from ..rides.shown import Shown
 
@@ -102,4 +103,4 @@ def read(part: memoryview, at: int) -> Any:
     begin = at + HEAD.size
     if code & KIND_MASK == SCALAR:
         return np.frombuffer(part, chr(code >> KIND_BITS), 1, begin)[0]
-    return pickle.loads(part[begin : begin + (code >> KIND_BITS)])
+    return unpickled(part[begin : begin + (code >> KIND_BITS)])

@@ -227,11 +227,9 @@ class BSP(Public):
         """
         self._gate.check("bsp.queue")
         plain = _plain_dtype("bsp.queue", dtype)
-        if plain.itemsize == 0 or plain.subdtype is not None:
-            raise UsageError(
-                f"bsp.queue: argument dtype: expected items of at least one byte and no sub-array, got {plain}; "
-                "use a structured dtype"
-            )
+        _require_bytes("bsp.queue: argument dtype", plain)
+        if plain.subdtype is not None:
+            raise UsageError(f"bsp.queue: argument dtype: expected no sub-array, got {plain}; use a structured dtype")
         return self._superstep.queue(plain)
 
     @overload
@@ -961,4 +959,7 @@ def _plain_dtype(operation: str, dtype: DTypeLike, argument: str = "dtype") -> n
 
 def _require_bytes(argument: str, dtype: np.dtype[Any]) -> None:
     if not dtype.itemsize:
-        raise UsageError(f"{argument}: expected items of at least a byte, got {dtype!r}, whose items have none")
+        way_out = '; say how long texts are at most, as "U20"' if dtype.kind in "SU" else ""
+        raise UsageError(
+            f"{argument}: expected items of at least a byte, got {dtype!r}, whose items have none{way_out}"
+        )

@@ -110,7 +110,7 @@ class _LastWords:
             self.stderr = os.dup(2)
         self._process, self._over, self._leave = os.getpid(), False, os._exit
         signals.stderr = self.stderr
-        last_words.append(self.say)
+        last_words.append(self.last_word)
         os._exit = self._exit
 
     def _exit(self, status: int) -> NoReturn:
@@ -132,6 +132,10 @@ class _LastWords:
             self._over = True
             time.sleep(2 * REPORTING)
         abort_job()
+
+    def last_word(self, _: str) -> None:
+        """The job is about to end."""
+        self.say()
 
     def say(self, how: str = "", exits: bool = False) -> None:
         """Say it, once.
@@ -175,7 +179,7 @@ class _LastWords:
         from .transport.launcher import last_words
 
         self._over, signals.stderr = True, None
-        last_words.remove(self.say)
+        last_words.remove(self.last_word)
         os._exit = self._leave
         os.close(self.stderr)
 

@@ -613,6 +613,44 @@ def test_what_says_nothing_of_a_state_leaves_a_checkpoint_as_it_is(tmp_path: Pat
         state_of(main, tmp_path / "checkpoints")
 
 
+def test_a_state_that_cannot_be_pickled_has_the_error_of_its_class_alone_as_cause(tmp_path: Path) -> None:
+    boom = ValueError("boom")
+
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.restore(0)
+        bsp.sync()
+        bsp.checkpoint({"one": Unsaved(boom)})
+
+    with pytest.raises(pybsp.UsageError, match=r"got dict \(ValueError: boom\)") as caught:
+        state_of(main, tmp_path / "checkpoints")
+    assert caught.value.__cause__ is boom
+    assert boom.__context__ is None
+
+
+class Renamed:
+    """What a later program may not have any more."""
+
+
+def test_a_state_whose_class_is_no_longer_there_is_an_error_that_names_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Renamed()
+
+    def main(bsp: pybsp.BSP) -> None:
+        state = bsp.restore(first)
+        bsp.sync()
+        bsp.checkpoint(state)
+
+    state_of(main, tmp_path / "a")
+    shutil.copytree(tmp_path / "a", tmp_path / "b")  # as another job would find it
+    monkeypatch.delattr(sys.modules[__name__], "Renamed")
+    text = (
+        r"bsp\.restore: .*0\.part: expected a state that can be unpickled, got AttributeError: .*Renamed.*; have the "
+    )
+    with pytest.raises(pybsp.CheckpointError, match=text):
+        state_of(main, tmp_path / "b")
+
+
 def test_processors_that_do_not_all_save_are_told(tmp_path: Path) -> None:
     def main(bsp: pybsp.BSP) -> None:
         bsp.restore(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -116,6 +118,10 @@ VALUES = "queue.values has the items that arrived with the last sync"
         ("x", list, TypeError, f"for v in x: there is none; write for v in x.local ({LOCAL})"),
         ("x", lambda x: 1 in x, TypeError, f"v in x: there is none; write v in x.local ({LOCAL})"),
         ("x", lambda x: list(x[0]), ValueError, "got another processor's memory: ticket = x[pid][...].get() asks"),
+        ("x", pickle.dumps, TypeError, f"a copy of x: there is none; write x.local ({LOCAL})"),
+        ("ticket", pickle.dumps, TypeError, f"a copy of ticket: there is none; write ticket.value ({VALUE})"),
+        ("started", copy.copy, TypeError, f"a copy of ticket: there is none; write ticket.value ({VALUE})"),
+        ("queue", pickle.dumps, TypeError, f"a copy of queue: there is none; write queue.values ({VALUES})"),
         ("x", lambda x: x + 1, TypeError, "arithmetic with x: there is none; write x.local"),
         ("x", lambda x: 2.0 * x, TypeError, "arithmetic with x: there is none; write x.local"),
         ("x", lambda x: x < 1, TypeError, "arithmetic with x: there is none; write x.local"),

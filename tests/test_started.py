@@ -7,6 +7,7 @@ import enum
 import gc
 import io
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -763,6 +764,26 @@ def test_processors_that_do_not_do_the_same_are_an_error(ranks: pybsp.Ranks) -> 
 
     with pytest.raises(pybsp.SyncError, match="the processors did not do the same"):
         ranks.run(main)
+
+
+def test_a_processor_that_ended_did_so_where_the_run_was_asked_for(ranks: pybsp.Ranks) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == 0:
+            bsp.sync()
+
+    with pytest.raises(pybsp.SyncError, match=rf"processor 1 ended in superstep 0, at {re.escape(__file__)}:\d+$"):
+        ranks.run(main)
+
+
+def test_abort_raises_what_it_says_where_the_ranks_were_started(ranks: pybsp.Ranks) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == 1:
+            bsp.abort("no more input")
+        bsp.sync()
+
+    with pytest.raises(pybsp.AbortError, match=r"^pybsp: processor 1 aborted in superstep 0: no more input$"):
+        ranks.run(main)
+    assert ranks.run(ring, 1).results == [1, 0]
 
 
 def test_sys_exit_ends_a_run_and_no_rank(ranks: pybsp.Ranks) -> None:

@@ -69,7 +69,7 @@ class StateEncoder:
         except (_NotPlainError, RecursionError):
             del self.blocks[blocks:]
             self._seen = {key: number for key, number in self._seen.items() if number < seen}
-            return self._pickled(state)
+        return self._pickled(state)
 
     def tree(self, value: Any) -> Tree:
         """The tree of what is plain."""
@@ -350,7 +350,15 @@ class StateDecoder:
         buffers = [self._blocks[number] for number in tree["blocks"]]
         unpickler = _Unpickler(io.BytesIO(self._blocks[tree["block"]]), buffers=buffers)
         unpickler.known = self._known
-        return unpickler.load()
+        try:
+            return unpickler.load()
+        except MemoryError:  # which says nothing of the state
+            raise
+        except Exception as error:
+            raise CheckpointError(
+                f"bsp.restore: {self._name}: expected a state that can be unpickled, got {type(error).__name__}: "
+                f"{error}; have the program define what it saved as it did then, or remove the folder to begin anew"
+            ) from error
 
 
 _DECODERS: Final[Mapping[str, Callable[[StateDecoder, Tree], Any]]] = {

@@ -13,7 +13,7 @@ What is where:
     drawing.py          pictures as SVG; console.py: tables
     chunk.py            the open chunk of a log, where rows are written; short_records.py: what small collectives show
     copying.py          copies into memory that other processors read, by plain stores or past the caches
-    by_value.py         pickles of functions and classes by value
+    by_value.py         pickles of functions and classes by value; pickles.py: objects that others have pickled
     public.py           classes of which programs see a part
     managed.py          contexts that let every exception through as it is
     clocks.py           the offset between the clocks of two processors

@@ -232,7 +232,8 @@ def note_place(error: BaseException, text: str) -> None:
         notes = getattr(error, "__notes__", None)
         BaseException.__setattr__(error, "__notes__", [*(notes if isinstance(notes, list) else ()), text])
     else:
-        outcome(error).place = text
+        record = outcome(error)
+        record.place = f"{record.place}\n{text}".lstrip()
 
 
 def note_label(error: BaseException, label: str) -> None:

@@ -132,6 +132,7 @@ _SHOWN = {
     "__getitem__": "{}[...]",
     "__iter__": "for v in {}",
     "__contains__": "v in {}",
+    "__reduce_ex__": "a copy of {}",
 }
 
 
@@ -224,6 +225,7 @@ def _as_values(values: str, what: str) -> dict[str, str]:
         **dict.fromkeys((*_OPERATORS, *_COMPARED), f"write {values} (which {what})"),
         "__getitem__": f"write {values}[...] ({values} {what})",
         "__len__": f"write len({values}) ({values} {what})",
+        "__reduce_ex__": f"write {values} ({values} {what})",  # as where one is sent
     }
 
 

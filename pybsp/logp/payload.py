@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..ground.pickles import unpickled
 from ..messages.mail import Inbox, Mail
 from ..transport import MAIL
 from ..transport.memory import BufferPool
@@ -79,14 +80,14 @@ def arriving(payload: Any) -> Any:
             pass
         else:
             try:
-                return pickle.loads(data, buffers=[buffer.raw().tobytes() for buffer in buffers])
+                return unpickled(data, buffers=[buffer.raw().tobytes() for buffer in buffers])
             except Exception as error:
                 return UnreadablePayload(error)
     mail = Mail(_pool, "proc.send")
     mail.send(0, payload, None)
     parcels, _ = mail.pack()
     try:
-        return Inbox([(0, parcels[0][MAIL])])[0].payload
+        return Inbox([(-1, parcels[0][MAIL])])[0].payload
     except Exception as error:
         return UnreadablePayload(error)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ground.pickles import unpickled
 from ..messages.mail import Inbox, Mail, is_number
 from ..transport import MAIL, Bytes, Section
 from ..transport.memory import ALIGN, BufferPool
@@ -108,7 +109,7 @@ def decode(record_kind: int, source: int, body: Any) -> Any:
     if record_kind <= BYTES:
         return body
     if record_kind in (NUMBER, PICKLE):
-        return pickle.loads(body)
+        return unpickled(body, source)
     if record_kind == ARRAY:
         (length,) = _SHORT.unpack_from(body)
         code, shape = pickle.loads(body[2 : 2 + length])

@@ -27,6 +27,7 @@ from ..ground.convert import indices_of
 from ..ground.copying import beside, copy
 from ..ground.dtypes import SCALARS, SIMPLE, dtype_of, form_of
 from ..ground.instead import hinting
+from ..ground.pickles import unpickled
 from ..ground.public import Listed, Public
 from ..transport import MAIL, Bytes, Parcel, Section, new_tuple, wire
 from ..transport.memory import NOTHING, BufferPool
@@ -493,7 +494,7 @@ def unpack(source: int, section: Section, messages: list[Message]) -> None:
             messages.append(new_tuple(Message, (source, tag, payload)))
             continue
         if kind == SHORT_PICKLE:
-            messages.append(new_tuple(Message, (source, tag, pickle.loads(record[3]))))
+            messages.append(new_tuple(Message, (source, tag, unpickled(record[3], source))))
             continue
         if kind == NUMBERS:
             messages += [new_tuple(Message, (source, None, number)) for number in record[3]]
@@ -502,7 +503,7 @@ def unpack(source: int, section: Section, messages: list[Message]) -> None:
             unpack_packed(source, record[3], messages)
             continue
         if kind < 0:
-            kind, tag = -kind, pickle.loads(tag)
+            kind, tag = -kind, unpickled(tag, source)
         if kind in (NUMBER, SHORT_BYTES):
             payload = record[3]
         elif kind == SHORT_ARRAY:
@@ -514,11 +515,11 @@ def unpack(source: int, section: Section, messages: list[Message]) -> None:
         elif kind == BYTES:
             payload = data[record[3] : record[3] + record[2]].tobytes()  # a copy: bytes cannot be a view
         elif kind == SHORT_PICKLE:
-            payload = pickle.loads(record[3])
+            payload = unpickled(record[3], source)
         elif kind == PICKLE:
             (start, length), *places = record[3]
             buffers = [data[at : at + n] for at, n in places]
-            payload = pickle.loads(data[start : start + length].data, buffers=buffers)
+            payload = unpickled(data[start : start + length].data, source, buffers)
         else:
             _, _, size, offset, code, shape = record
             payload = _memoryview(data[offset : offset + size], code, shape)

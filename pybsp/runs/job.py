@@ -20,14 +20,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from ..errors import LauncherError, ProcessorError, SyncError, UsageError
+from ..errors import AbortError, LauncherError, ProcessorError, SyncError, UsageError, where
 from ..ground import settings
 from ..ground.failures import outcome
 from ..processes.mpiexec import FOREIGN, launcher
 from ..processes.notebook import CellProgress, in_notebook
 from ..processes.shipping import Line, Parcel, Received, Rendezvous, Sender
 from . import signals, threads
-from .serving import ADDRESS, At, Done, Hello, Raised, RunRequest
+from .serving import ADDRESS, Aborted, At, Done, Hello, Raised, RunRequest
 
 if TYPE_CHECKING:
     from ..ledger.ledger import Ledger
@@ -312,7 +312,9 @@ class Job:
         folder = ""
         with suppress(FileNotFoundError):  # it is gone
             folder = os.getcwd()
-        call = RunRequest(operation, options, settings.set_here(settings.OF_RUN), sys.path[:], folder, self._mark)
+        call = RunRequest(
+            operation, where(), options, settings.set_here(settings.OF_RUN), sys.path[:], folder, self._mark
+        )
         arena = self._sender.put(program)
         for rank in self._ranks:
             with suppress(OSError):  # one that has died is noticed below
@@ -320,6 +322,7 @@ class Job:
         progress = CellProgress(self.p)
         done: dict[int, tuple[Done, Received]] = {}
         first: list[tuple[int, Raised, Received]] = []  # that failed of themselves
+        aborted: list[str] = []  # why processors end the job
         printed = {output for rank in self._ranks for output in rank.outputs if output.over}
         until = None if limit is None else time.monotonic() + limit
         gone = -1
@@ -342,12 +345,14 @@ class Job:
                             progress.at(at.hello.pid, about.superstep, about.label)
                         elif isinstance(about, Raised):
                             first.append((at.hello.pid, about, received))
+                        elif isinstance(about, Aborted):
+                            aborted.append(about.why)
                         else:
                             done[at.hello.pid] = about, received
                     else:
                         at()
                 if gone >= 0 or self._mpiexec.poll() is not None:
-                    self._lost(gone, name, first)
+                    self._lost(gone, name, first, aborted)
                 if self.stopping:
                     raise UsageError(
                         f"{operation}: {name} was ended, as its ranks were closed while it ran; pybsp.ranks starts "
@@ -382,7 +387,9 @@ class Job:
             found.append(Ended(result))
         return found, ledger
 
-    def _lost(self, gone: int, name: str, first: list[tuple[int, Raised, Received]]) -> NoReturn:
+    def _lost(
+        self, gone: int, name: str, first: list[tuple[int, Raised, Received]], aborted: Sequence[str] = ()
+    ) -> NoReturn:
         """A rank has ended while a program ran: raise why, if it is known."""
         __tracebackhide__ = True  # by pytest
         self._drain(ENDING)
@@ -394,6 +401,8 @@ class Job:
             error = _exception(pid, raised, received)
             if isinstance(error, SyncError) and not isinstance(error, ProcessorError):
                 raise error  # others did not come in time, and were ended with the job
+        if aborted:
+            raise AbortError(aborted[0])
         with suppress(subprocess.TimeoutExpired):  # it has closed its output, and is about to end
             self._mpiexec.wait(ENDING)
         status = self._mpiexec.poll()

@@ -165,18 +165,24 @@ def _require_own_keywords(main: Callable[..., Any], args: Sequence[Any], kwargs:
 def run_recorded(
     operation: str,
     main: Callable[[BSP], Result],
+    line: str,
     *,
     router: Routing,
     machine: BSPMachine | None,
     checked: bool | None,
     timeout: float | None,
 ) -> tuple[Result, Ledger | None]:
-    """`run` on ranks that were started for it: this processor's result, and the ledger on processor 0."""
+    """`run` on ranks that were started for it: this processor's result, and the ledger on processor 0.
+
+    Args:
+        line: of the call that has started them.
+    """
 
     def virtual(options: simulation.SimulateOptions | None) -> Result:
         raise AssertionError("these ranks have an MPI library")
 
     session = _BSPSession(operation, router, machine, checked, timeout, keeps=True)
+    session.line = line
     return session.run(main, lambda: None, virtual), session.ledger
 
 
@@ -237,6 +243,7 @@ class _BSPSession(Session[BSP]):
     main: Callable[..., Any] | None = None  # where it may be asked for checkpoints: in `run` alone
     checkpoint: Folders | None = None
     every: int | str | None = None
+    line = ""  # of the call, where that was in another process
 
     def __init__(
         self,
@@ -343,7 +350,7 @@ class _BSPSession(Session[BSP]):
         after = self._superstep.account.after()  # without waiting for others, who may compute longer
         self.transport.hear()  # whether others have waited for too long already
         superstep, path = self._superstep, settings.text(settings.LEDGER)
-        superstep.finish()
+        superstep.finish(self.line)
         if superstep.saver is not None:
             superstep.saver.close()
         recorded = path and self._of_job()

@@ -25,6 +25,7 @@ from ..ground.announcing import flush
 from ..ground.failures import failure_of, from_the_program, origin, outcome, without_outcome
 from ..ground.managed import managed
 from ..processes.shipping import Line, Parcel, Received, Sender, connect, pickled
+from ..transport.launcher import last_words
 from . import threads
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Hello:
 class RunRequest:
     """A run: what all processors need to know before it begins.
 
-    operation: that the user has called, for errors.
+    operation, line: that the user has called, and where, for errors.
     options: router, machine, checked, timeout.
     settings: the variables of pybsp that are set where the run is asked for.
     path, folder: where modules and files are looked for.
@@ -59,6 +60,7 @@ class RunRequest:
     """
 
     operation: str
+    line: str
     options: Mapping[str, Any]
     settings: Mapping[str, str]
     path: list[str]
@@ -101,6 +103,13 @@ class Done:
 
     failed: Raised | None = None
     in_use: bool = False
+
+
+@dataclass
+class Aborted:
+    """A processor ends the job."""
+
+    why: str
 
 
 @dataclass
@@ -167,10 +176,15 @@ class _Server:
                 raise
 
         try:
-            return Done(), run_recorded(call.operation, main, **call.options)
+            return Done(), run_recorded(call.operation, main, call.line, **call.options)
         except BaseException as error:
             failed, known = _raised(error), _parcel(error)
             return Done(failed), known
+
+    def last_word(self, why: str) -> None:
+        """This processor is about to end the job."""
+        if why:
+            self.line.send(Aborted(why), pickled(None))
 
     def _end_child(self, error: BaseException | None) -> None:
         """Where this process is a child that leaves the program now: end it as Python does, by nothing or an error.
@@ -325,4 +339,6 @@ def main() -> None:
     library = mpi.Get_library_version().split("\n")[0].strip("\0 ")
     world = mpi.COMM_WORLD
     lines[0].send(Hello(world.rank, world.size, socket.gethostname(), os.getpid(), library))
-    _Server(lines[0], progress == "1").serve()
+    server = _Server(lines[0], progress == "1")
+    last_words.append(server.last_word)
+    server.serve()

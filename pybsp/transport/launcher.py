@@ -20,7 +20,8 @@ from .pmi import short_requests
 
 DRAIN = 0.2  # seconds that a launcher gets to read what was printed, before an abort makes it drop the rest
 
-last_words: list[Callable[[], object]] = []  # called before this process ends the job
+# Called before this process ends the job, with what it says of that, if anything.
+last_words: list[Callable[[str], object]] = []
 _leave = os._exit  # before others let it say that it is called
 
 
@@ -172,14 +173,14 @@ def _foreign(expected: int, why: str) -> LauncherError:
     )
 
 
-def abort_job() -> NoReturn:
+def abort_job(why: str = "") -> NoReturn:
     """End all ranks of the job, also those outside of a communicator that is in use."""
     from mpi4py import MPI
 
     try:
         for say in last_words:
             with suppress(Exception):
-                say()
+                say(why)
         flush()
         attendance.take_leave(attendance.END)
         time.sleep(DRAIN)

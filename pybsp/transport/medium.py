@@ -474,7 +474,7 @@ class MPITransport(ABC):
             raise AbortError(message)  # nobody else to end, and perhaps a notebook to keep
         if message:
             announce(message)
-        abort_job()
+        abort_job(message)
 
     @property
     def settled(self) -> ProcessorError | None:

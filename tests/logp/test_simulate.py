@@ -1023,6 +1023,20 @@ def test_what_cannot_be_read_is_an_error_of_its_receiver(payload: Any) -> None:
     assert check(program, 2).ok
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions take no notes")
+@pytest.mark.parametrize("payload", [Unreadable(), [Unreadable()]])
+def test_what_cannot_be_read_says_so_and_names_no_other_sender(payload: Any) -> None:
+    def program(proc: Processor) -> None:
+        if proc.pid == 1:
+            proc.send(0, payload)
+        elif proc.pid == 0:
+            proc.recv()
+
+    with pytest.raises(ValueError, match="invalid literal for int") as caught:
+        simulate(program, machine=LogPMachine(2, L=8, o=1, G=4))
+    assert vars(caught.value)["__notes__"][0].startswith("(unpickling what was sent;")
+
+
 def test_what_two_processors_receive_is_not_shared() -> None:
     def program(proc: Processor) -> Any:
         if proc.pid == 0:

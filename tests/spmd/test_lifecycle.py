@@ -395,6 +395,21 @@ def test_abort_ends_virtual_processors_from_any_of_them_without_a_sync(spmd: Spm
         pybsp.simulate(main, p=spmd.p, checked=spmd.checked)
 
 
+def test_abort_ends_virtual_processors_from_the_operator_of_a_collective() -> None:
+    def main(bsp: pybsp.BSP, start: bool) -> None:
+        def op(a: int, b: int) -> int:
+            return bsp.abort("enough")
+
+        if start:
+            collectives.allreduce.start(bsp, 1, op)
+            bsp.sync()
+        collectives.allreduce(bsp, 1, op)
+
+    for start in (False, True):
+        with pytest.raises(pybsp.AbortError, match="aborted in superstep 1: enough"):
+            pybsp.simulate(main, start, p=2)
+
+
 @pytest.mark.parametrize(
     ("left", "text"),
     [

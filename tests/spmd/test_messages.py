@@ -6,6 +6,7 @@ import array
 import ctypes
 import datetime
 import pickle
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import pybsp
+from pybsp import collectives
 from tests.conftest import Spmd
 
 from .programs import caught, plain
@@ -624,6 +626,27 @@ def test_a_payload_that_cannot_be_read_is_an_error_at_every_reading(spmd: Spmd) 
         return [caught(list, bsp.inbox).kind, caught(list, bsp.inbox).kind, len(bsp.inbox)]
 
     assert spmd(main) == [[ValueError, ValueError, 3]] * spmd.p
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions take no notes")
+def test_what_cannot_be_read_says_whose_it_is(spmd: Spmd) -> None:
+    def notes_of(reading: Callable[[], Any]) -> list[str]:
+        try:
+            reading()
+        except ValueError as error:
+            return [note.partition(";")[0] for note in vars(error)["__notes__"]]
+        return []
+
+    def main(bsp: pybsp.BSP) -> Any:
+        last = bsp.p - 1
+        bsp.send(0, 1, tag=_Unreadable() if bsp.pid == last else None)
+        bsp.sync()
+        return notes_of(lambda: list(bsp.inbox)) + notes_of(lambda: collectives.gather(bsp, _Unreadable(), root=last))
+
+    expected: list[list[str]] = [[] for _ in range(spmd.p)]
+    expected[0].append(f"(unpickling what is in a message of processor {spmd.p - 1}")
+    expected[-1] += ["(unpickling what was sent"] * (spmd.p > 1)
+    assert spmd(main) == expected
 
 
 def test_structures_arrive_bit_for_bit_gaps_included(spmd: Spmd) -> None:

@@ -383,6 +383,12 @@ def test_a_dtype_that_a_queue_cannot_have_is_an_error_at_the_call(spmd: Spmd, dt
         assert error.text.startswith("bsp.queue: argument dtype: expected ")
 
 
+@pytest.mark.parametrize("dtype", [str, bytes])
+def test_a_queue_of_texts_is_told_to_say_how_long_they_are(dtype: Any) -> None:
+    with pytest.raises(pybsp.UsageError, match=r"whose items have none; say how long texts are at most, as \"U20\"$"):
+        pybsp.simulate(lambda bsp: bsp.queue(dtype), p=1)
+
+
 def test_large_sends(spmd: Spmd) -> None:
     """Larger than any head, and than the buffers that are used again."""
     n = 60_000
