@@ -467,7 +467,7 @@ class Rides(Participant):
         notes: what is sent beside them.
         riding: what is under way, in the order in which it was started; the same on all processors, but for what was
             started on groups.
-        starting: of these, whose generator runs.
+        starting: of these, whose generator, or operator, runs.
         group_calls: the calls on groups.
         words: that go to others with this superstep, by the name of the function.
     """
@@ -758,14 +758,15 @@ class Rides(Participant):
     def _advance(self, rides: Sequence[Ride[Any]]) -> None:
         """One after the other, in the order of their starts; all of them, also where one raises."""
         failed: BaseException | None = None
+        before, participants = self.starting, self._engine.participants
+        participants[self] = None  # so that a sync within finds that something runs
         for ride in rides:
-            before = self.starting
+            self.starting = ride
             try:
                 if isinstance(ride, NotedRide):
                     ride._value = ride.ending(ride.own, ride.signature)
                     ride.done = True
                     continue
-                self.starting = ride
                 ride.advance()
             except BaseException as error:
                 ride.fail(error)
@@ -776,8 +777,8 @@ class Rides(Participant):
                 self.starting = before
             if not ride.done:
                 self.riding.append(ride)
-        if self.riding:
-            self._engine.participants[self] = None
+        if not self.riding:
+            participants.pop(self, None)
         if failed is not None:
             raise failed
 

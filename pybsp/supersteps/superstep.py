@@ -308,6 +308,11 @@ class SuperstepEngine:
         # line decides: whatever else has a part in the end of the superstep is among the participants. What came by a
         # queue is too, until it is forgotten. Where participants have little to send there is a shorter way than `end`.
         if self.participants or not self._fast or not self.gate.limit:
+            if self.rides.starting is not None:
+                raise UsageError(
+                    f"bsp.sync: called within {self.rides.starting.name}, which rides: its function ends a superstep "
+                    "by each `yield`, and an operator ends none"
+                )
             if _LABEL in self.participants and self.gate.limit:
                 self._sync_labelled()
                 return

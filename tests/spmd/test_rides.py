@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -1239,3 +1239,35 @@ def test_mail_and_puts_go_beside_what_rides_and_what_a_queue_forgets(spmd: Spmd)
             tag, payload = (number if number % 4 == 3 else None), plain(payloads[number % len(payloads)])
             assert mail == [(s, tag, payload) for s in range(p) if pid in sent[s]]
             assert items == ([number] if number % 6 == 2 else [])
+
+
+@pytest.mark.parametrize("where", ["an operator", "a function", "its beginning"])
+def test_a_sync_within_what_rides_is_refused(spmd: Spmd, where: str) -> None:
+    """It would take the place of what the superstep has just brought."""
+
+    def ending(bsp: pybsp.BSP) -> Any:
+        def op(a: int, b: int) -> int:
+            bsp.sync()
+            return a + b
+
+        def steps() -> Generator[None, None, None]:
+            if where == "its beginning":
+                bsp.sync()
+            yield
+            with bsp.superstep("within"):
+                pass
+
+        if where == "an operator":
+            collectives.allreduce.start(bsp, bsp.pid, op, degree=bsp.p + 2)
+        else:
+            bsp.ride("steps", steps())
+        bsp.send(0, "is not lost")
+        bsp.sync()
+
+    errors = spmd.errors(ending) if spmd.p > 1 or where != "an operator" else []
+    for error in errors:
+        assert isinstance(error, pybsp.UsageError)
+        name = "allreduce" if where == "an operator" else "steps"
+        assert f"bsp.sync: called within {name}, which rides: its function ends a superstep by each `yield`" in str(
+            error
+        )
