@@ -71,6 +71,8 @@ class Array(Ported):
             near[:, axis, 0] = np.where(along > 0, self.places - stride, -1)
             near[:, axis, 1] = np.where(along < side - 1, self.places + stride, -1)
         self.wire(near.reshape(self.p, -1))
+        self.gamma = self.delta = float(max(self.sides))
+        self.diameter = sum(self.sides) - len(self.sides)
 
     def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         way = self.coordinates[to] - self.coordinates[at]
@@ -86,18 +88,6 @@ class Array(Ported):
 
     def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
         return np.asarray(np.abs(self.coordinates[to] - self.coordinates[at]).sum(axis=1))
-
-    @property
-    def gamma(self) -> float:
-        return float(max(self.sides))
-
-    @property
-    def delta(self) -> float:
-        return float(max(self.sides))
-
-    @property
-    def diameter(self) -> int:
-        return sum(self.sides) - len(self.sides)
 
     @property
     def bisection(self) -> int:

@@ -59,6 +59,8 @@ class Torus(Ported):
             if side == 2:
                 near[:, axis, 0] = -1
         self.wire(near.reshape(self.p, -1))
+        self.gamma = self.delta = float(max(self.sides))
+        self.diameter = sum(side // 2 for side in self.sides)
         self._strides = np.array(self.sides)
 
     def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
@@ -89,19 +91,6 @@ class Torus(Ported):
         up = ((there - here) % side == 1) & (side > 2)
         down = ((here - there) % side == 1) & (side > 2)
         return np.where((up & (here > end)) | (down & (here < end)), 0, 1)
-
-    @property
-    def gamma(self) -> float:
-        """Of uniform traffic a link on the longest side carries at most side/8 packets for each that a node sends."""
-        return float(max(self.sides))
-
-    @property
-    def delta(self) -> float:
-        return float(max(self.sides))
-
-    @property
-    def diameter(self) -> int:
-        return sum(side // 2 for side in self.sides)
 
     @property
     def bisection(self) -> int:
