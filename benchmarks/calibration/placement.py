@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pybsp.ground.decoding import (
-    MisfitError,
     anything,
     each,
     fields,
@@ -33,6 +32,7 @@ from pybsp.ground.decoding import (
     number,
     one_of,
     optional,
+    require_each,
     table,
     text,
     whole,
@@ -71,11 +71,7 @@ _ABOUT = fields(
 def about(value: Any) -> dict[str, Any]:
     """The decoder of all this, in raw files and machine files (`pybsp.ground.decoding`)."""
     found: dict[str, Any] = _ABOUT(value)
-    for name in ("hosts", "nodes", "cores", "affinity"):
-        if name in found and len(found[name]) != found["p"]:
-            misfit = MisfitError(f"a list of p = {found['p']}, one of each processor", f"a list of {len(found[name])}")
-            misfit.steps.append(f".{name}")
-            raise misfit
+    require_each(found, ("hosts", "nodes", "cores", "affinity"))
     return found
 
 
