@@ -21,7 +21,6 @@ What a raw file holds beside samples: its first line as placement.py says, and t
 
 from __future__ import annotations
 
-import datetime
 import math
 import os
 import time
@@ -36,6 +35,7 @@ import numpy as np
 import pybsp
 from pybsp.errors import LauncherError, UsageError
 from pybsp.ground import settings
+from pybsp.ground.versions import now
 from pybsp.logp.processor import Processor
 from pybsp.machines.bsp import BSPMachine
 from pybsp.machines.ebsp import EBSPMachine
@@ -183,7 +183,7 @@ class Keeper:
             "launch",
             number=job.launch,
             resumed=bool(self._visits),
-            date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            date=now(),
             load=self.about["load"],
         )
 

@@ -17,7 +17,6 @@ What a raw file begins with ("about"):
 
 from __future__ import annotations
 
-import datetime
 import os
 import platform
 import socket
@@ -37,7 +36,7 @@ from pybsp.ground.decoding import (
     text,
     whole,
 )
-from pybsp.ground.versions import versions
+from pybsp.ground.versions import now, versions
 from pybsp.machines.placement import nodes_of
 from pybsp.processes.process import affinity, load
 from pybsp.transport.placement import cores_together
@@ -96,7 +95,7 @@ def of_job(comm: MPI.Intracomm) -> dict[str, Any]:
         "affinity": [one[2] for one in found],
         "load": [found[leader][4] for leader in leaders],
         "cpu": [found[leader][5] for leader in leaders],
-        "date": _now(),
+        "date": now(),
         "versions": versions(virtual=False),
         "virtual": False,
     }
@@ -112,14 +111,10 @@ def of_virtual(p: int) -> dict[str, Any]:
         "affinity": [[] for _ in range(p)],
         "load": [0.0],
         "cpu": ["virtual"],
-        "date": _now(),
+        "date": now(),
         "versions": versions(virtual=True),
         "virtual": True,
     }
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
 def processor() -> str:

@@ -10,7 +10,6 @@ for are the logs combined, into maxima over the processors, which take the place
 
 from __future__ import annotations
 
-import datetime
 import os
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ import numpy as np
 
 from ..errors import UsageError
 from ..ground.files import path_of, replacing
-from ..ground.versions import versions
+from ..ground.versions import now, versions
 from ..machines.bsp import BSPMachine, others_waited
 from ..machines.ebsp import EBSPMachine
 from ..machines.in_force import NO_KINDS, charged
@@ -385,7 +384,7 @@ class Ledger(Records):
             "virtual": self.virtual,
             "hosts": list(hosts),
             **circumstances,
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "date": now(),
             "versions": versions(self.virtual),
             "units": UNITS,
         }
