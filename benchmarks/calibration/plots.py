@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pybsp.errors import UsageError
-from pybsp.ground.files import replacing
+from pybsp.ground.files import writing
 
 from . import machine_file, report, words
 from .estimates import Estimate
@@ -53,11 +53,8 @@ def page(calibration: Calibration, raw: Raw | None, path: str | os.PathLike[str]
     if Path(path).suffix.lower() not in KINDS:
         raise UsageError(f"plots: expected a file that ends in {', '.join(KINDS)}, got {path}")
     figure = draw(calibration, raw)
-    try:
-        with replacing(path) as file:
-            figure.savefig(file.buffer, format=Path(path).suffix[1:].lower(), dpi=130)
-    except OSError as error:
-        raise UsageError(f"plots: {path}: cannot be written ({error.strerror})") from error
+    with writing(path, f"plots: {path}") as file:
+        figure.savefig(file.buffer, format=Path(path).suffix[1:].lower(), dpi=130)
 
 
 def draw(calibration: Calibration, raw: Raw | None) -> Figure:

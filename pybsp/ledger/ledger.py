@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import UsageError
-from ..ground.files import path_of, replacing
+from ..ground.files import path_of, writing
 from ..ground.versions import now, versions
 from ..machines.bsp import BSPMachine, others_waited
 from ..machines.ebsp import EBSPMachine
@@ -299,20 +298,16 @@ class Ledger(Records):
         """
         import csv  # nothing else needs it
 
-        file_path = path_of("Ledger.to_csv", path, "the file to write")
-        try:
-            with replacing(file_path) as file:
-                table = csv.writer(file, lineterminator="\n")
-                quoting = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-                table.writerow((*Record._fields[:-1], *DERIVED))
-                for record in self:
-                    # Half a character of UTF-16, which a label may have, is none of UTF-8.
-                    label = record.label.encode(errors="backslashreplace").decode()
-                    # By itself csv leaves a lone carriage return unquoted, which ends the line for who reads it.
-                    row = quoting if "\r" in label else table
-                    row.writerow(record._replace(label=label, parts=None).to_dict().values())
-        except OSError as error:
-            raise UsageError(f"Ledger.to_csv: {path}: cannot be written ({error.strerror})") from error
+        with writing(path_of("Ledger.to_csv", path, "the file to write"), f"Ledger.to_csv: {path}") as file:
+            table = csv.writer(file, lineterminator="\n")
+            quoting = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+            table.writerow((*Record._fields[:-1], *DERIVED))
+            for record in self:
+                # Half a character of UTF-16, which a label may have, is none of UTF-8.
+                label = record.label.encode(errors="backslashreplace").decode()
+                # By itself csv leaves a lone carriage return unquoted, which ends the line for who reads it.
+                row = quoting if "\r" in label else table
+                row.writerow(record._replace(label=label, parts=None).to_dict().values())
 
     @property
     def rates(self) -> dict[str, float]:
