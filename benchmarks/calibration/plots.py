@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from . import machine_file, report, words
 from .estimates import Estimate
 from .fits.intervals import batch_medians
 from .results import Calibration, LogPFit
-from .samples import Point, Raw, Sample
+from .samples import Point, Raw, Sample, grouped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,11 +94,7 @@ def _nothing(axes: Axes, why: str) -> None:
 
 def _of(samples: Sequence[Sample], chosen: Callable[[Point], bool]) -> dict[Point, list[Sample]]:
     """The samples of the chosen points that took any time, point by point."""
-    found: dict[Point, list[Sample]] = {}
-    for sample in samples:
-        if sample.seconds > 0 and chosen(sample.point):
-            found.setdefault(sample.point, []).append(sample)
-    return found
+    return grouped((sample for sample in samples if sample.seconds > 0 and chosen(sample.point)), attrgetter("point"))
 
 
 def _medians(samples: Sequence[Sample]) -> dict[Point, float]:
@@ -276,10 +273,7 @@ def _relative(samples: Sequence[Sample]) -> dict[Point, list[tuple[Sample, float
     """Each sample over the median of all samples of its point, and processor."""
     found: dict[Point, list[tuple[Sample, float]]] = {}
     for point, of in _of(samples, lambda point: True).items():
-        by_pid: dict[int, list[Sample]] = {}
-        for sample in of:
-            by_pid.setdefault(sample.pid, []).append(sample)
-        for alike in by_pid.values():
+        for alike in grouped(of, attrgetter("pid")).values():
             middle = float(np.median([sample.seconds for sample in alike]))
             found.setdefault(point, []).extend((sample, sample.seconds / middle) for sample in alike)
     return found

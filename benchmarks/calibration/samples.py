@@ -10,11 +10,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO, TypeVar
 
 from pybsp.errors import UsageError
 from pybsp.ground.decoding import (
@@ -39,6 +39,7 @@ from .placement import about
 
 FORMAT = "pybsp-samples"
 VERSION = 2  # since 0.4: other waits before exchanges than in files of before
+Key = TypeVar("Key")
 EXCHANGE = "exchange"  # where a point is of which the exchange alone counts
 
 
@@ -119,6 +120,14 @@ class Sample(NamedTuple):
     seconds: float
     at: float
     pid: int = -1
+
+
+def grouped(samples: Iterable[Sample], key: Callable[[Sample], Key]) -> dict[Key, list[Sample]]:
+    """Samples by a key, in the order in which they come."""
+    found: dict[Key, list[Sample]] = {}
+    for sample in samples:
+        found.setdefault(key(sample), []).append(sample)
+    return found
 
 
 COLUMNS = (*Point._fields, *Sample._fields[1:])

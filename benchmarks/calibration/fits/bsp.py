@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ import numpy.typing as npt
 from ..estimates import Estimate, Flag
 from ..flags import flag, left_out, regimes
 from ..results import BSPFit, Errors, Rate, Segment
-from ..samples import Point, Sample
+from ..samples import Point, Sample, grouped
 from .bootstrap import Table, uncertain
 from .intervals import f_tail
 from .least_squares import condition, nonnegative, relative
@@ -251,12 +252,10 @@ def fit_rates(samples: Sequence[Sample], seed: int = 0) -> tuple[tuple[Rate, ...
     r is the geometric mean of the vector kernels' rates ("axpy" and "dot"), in cache and out of it: of supersteps whose
     kernel is not known, each is wrong by the same factor at worst. The table says which to use where it is known.
     """
-    kernels: dict[Point, list[Sample]] = {}
-    for sample in samples:
-        kernels.setdefault(sample.point, []).append(sample)
+    kernels = grouped(samples, attrgetter("point"))
     rates, flags = [], []
     for point, of in sorted(kernels.items(), key=lambda item: (item[0].pattern, item[0].size)):
-        by_pid = {pid: Table.of([sample for sample in of if sample.pid == pid]) for pid in sorted({s.pid for s in of})}
+        by_pid = {pid: Table.of(own) for pid, own in sorted(grouped(of, attrgetter("pid")).items())}
         median = {pid: float(across(table.medians())[0]) for pid, table in by_pid.items() if table.points}
         if not median or point.work <= 0:
             continue
