@@ -26,7 +26,7 @@ from .fits.states import of_one_state
 from .fits.ways import fit_first, fit_late, fit_ways, predict, with_first, with_late, with_ways
 from .flags import flag
 from .results import After, BSPFit, Calibration, Errors, ExchangeFit, LogPFit, Segment
-from .samples import Point, Raw, Sample, grouped
+from .samples import Raw, Sample, grouped
 
 HELD_OUT = ("held-out", "held-out-way", "held-out-after")
 METHODS: dict[str, Callable[[Iterable[Sample]], dict[str, float]] | None] = {"pybsp": None, **methods.METHODS}
@@ -203,7 +203,7 @@ def _short_of_time(raw: Raw) -> list[Flag]:
     """Which figures the budget was too small for."""
     flags = []
     budget = raw.about.get("budget")
-    sampled = {_key(sample.point) for sample in raw.samples + raw.exchanges}
+    sampled = {sample.point.short for sample in raw.samples + raw.exchanges}
     for event in ("not-measured", "not-converged"):
         missed = {
             tuple(point)
@@ -219,10 +219,6 @@ def _short_of_time(raw: Raw) -> list[Flag]:
         limit = "" if budget is None else f"a budget of {budget:g} s: "
         flags.append(flag(event if event == "not-measured" else "budget", limit=limit, points=points))
     return flags
-
-
-def _key(point: Point) -> tuple[Any, ...]:
-    return (point.experiment, point.pattern, point.layer, point.where, point.size, point.messages)
 
 
 def _figures(point: tuple[Any, ...]) -> str:

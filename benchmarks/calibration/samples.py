@@ -92,6 +92,11 @@ class Point(NamedTuple):
         return max(self.h_out, self.h_in)
 
     @property
+    def short(self) -> tuple[str, str, str, str, int, int]:
+        """As events name it: experiment, pattern, layer, where, size, messages."""
+        return self[:6]
+
+    @property
     def uneven(self) -> bool:
         """Whether some processors may only send in a superstep of it, and run ahead of those that receive.
 
@@ -266,7 +271,7 @@ def _comment(line: str, origin: str) -> Any:
 def _key(value: Any) -> list[Any]:
     """The decoder of a point in an event: [experiment, pattern, layer, where, size, messages]."""
     row = each(anything, least=6, most=6)(value)
-    names = ("experiment", "pattern", "layer", "where", "size", "messages")
+    names = Point._fields[:6]
     return list(fields({name: _FORMS[name] for name in names})(dict(zip(names, row, strict=True))).values())
 
 
