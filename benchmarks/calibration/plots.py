@@ -186,17 +186,13 @@ def _residuals(axes: Axes, calibration: Calibration, samples: Sequence[Sample]) 
     }
     _by_pattern(axes, points)
     axes.axhline(0, color="black", linewidth=0.8)
-    _quarter(axes)
+    for error in (-0.25, 0.25):
+        axes.axhline(error, color="#d55e00", linewidth=0.8, linestyle="--", label="25 %" if error > 0 else None)
     axes.set(
         xscale="log", xlabel="mean size of a message, h/messages [words]", ylabel="(predicted - measured)/measured"
     )
     axes.legend(fontsize=6)
     return None
-
-
-def _quarter(axes: Axes) -> None:
-    for error in (-0.25, 0.25):
-        axes.axhline(error, color="#d55e00", linewidth=0.8, linestyle="--", label="25 %" if error > 0 else None)
 
 
 def _held_out(axes: Axes, calibration: Calibration) -> None:
