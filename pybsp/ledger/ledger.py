@@ -57,37 +57,6 @@ def overlaps(machine: BSPMachine | EBSPMachine) -> bool:
     return isinstance(machine, BSPMachine) and machine.cost == "max"
 
 
-def predicted_exchange(
-    machine: BSPMachine | EBSPMachine,
-    virtual: bool,
-    computing: float,
-    counted: tuple[float, ...],
-    ways: int,
-    since: float = 0.0,
-    fresh: int = 0,
-    waiting: float | None = None,
-    indices: int = 0,
-) -> float:
-    """Seconds that the exchange of a superstep takes by a machine.
-
-    Args:
-        machine: by which.
-        virtual: whether the run's times are.
-        computing: seconds of it before the exchange.
-        counted: h, messages, M and items.
-        ways: in which its data goes.
-        since, fresh, waiting: as of `BSPMachine.exchanging`.
-        indices: bytes of those of patterns that are made in it, of all processors.
-    """
-    if overlaps(machine):
-        return machine.elapsed(computing, *counted) - computing
-    if isinstance(machine, BSPMachine) and machine.exchange is not None and not virtual:
-        h, messages, words, items = counted
-        of_each = index_words(indices, machine.p)
-        return machine.exchanging(h, messages, words, items, ways, computing, since, fresh, waiting, of_each)
-    return machine.elapsed(0.0, *counted)
-
-
 def priced(
     machine: BSPMachine | EBSPMachine,
     virtual: bool,
@@ -104,16 +73,23 @@ def priced(
         virtual: whether the run's times are.
         row: of the superstep, combined.
         parts: what they did in it.
-        since, fresh, indices: as of `predicted_exchange`.
+        since, fresh: as of `BSPMachine.exchanging`.
+        indices: bytes of those of patterns that are made in it, of all processors.
     """
     computing, of_parts = row[SECONDS], 0.0
     if parts is not None:
         # Of supersteps of parts in which one after the other computes longest no processor has computed it all.
         computing, of_parts = max(computing, parts.seconds), parts.exchange_predicted
     counted = max(row[WORDS_OUT], row[WORDS_IN]), row[MESSAGES], row[WORDS], row[ITEMS]
-    before = computing + of_parts if overlaps(machine) else row[SECONDS]
-    waiting = others_waited(row[SECONDS], row[MEAN], machine.p)
-    exchange = predicted_exchange(machine, virtual, before, counted, int(row[WAYS]), since, fresh, waiting, indices)
+    if overlaps(machine):
+        exchange = machine.elapsed(computing + of_parts, *counted) - (computing + of_parts)
+    elif isinstance(machine, BSPMachine) and machine.exchange is not None and not virtual:
+        h, messages, words, items = counted
+        before, ways, waiting = row[SECONDS], int(row[WAYS]), others_waited(row[SECONDS], row[MEAN], machine.p)
+        of_each = index_words(indices, machine.p)
+        exchange = machine.exchanging(h, messages, words, items, ways, before, since, fresh, waiting, of_each)
+    else:
+        exchange = machine.elapsed(0.0, *counted)
     return computing, of_parts + exchange
 
 
