@@ -238,32 +238,6 @@ def _numbers(content: Any) -> Any:
     return sys.float_info.max if isinstance(content, float) and not math.isfinite(content) else content
 
 
-def record_run(
-    path: str,
-    ledger: Ledger,
-    hosts: Sequence[str],
-    router: str,
-    first: bool,
-    circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN,
-) -> bool:
-    """Add a run to a ledger file, or say on stderr why not: the run's result is worth more than its record.
-
-    Returns:
-        whether it was added.
-    """
-    records = (of_file(record) for record in ledger)
-    acknowledge()
-    try:
-        append_run(path, {**ledger.about(hosts, router, circumstances), "supersteps": records}, first)
-    except (OSError, UsageError) as error:
-        announce(
-            f"pybsp: the ledger of this run could not be written to {path} ({error}); what the file held is as it was, "
-            "and the program goes on with its result"
-        )
-        return False
-    return True
-
-
 class LedgerFile:
     """The ledger file that the runs of this process are added to; the first one begins it anew."""
 
@@ -278,8 +252,17 @@ class LedgerFile:
         router: str,
         circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN,
     ) -> None:
-        """Add a run, as `record_run`."""
-        self._runs += record_run(path, ledger, hosts, router, self._runs == 0, circumstances)
+        """Add a run, or say on stderr why not: the run's result is worth more than its record."""
+        records = (of_file(record) for record in ledger)
+        acknowledge()
+        try:
+            append_run(path, {**ledger.about(hosts, router, circumstances), "supersteps": records}, self._runs == 0)
+            self._runs += 1
+        except (OSError, UsageError) as error:
+            announce(
+                f"pybsp: the ledger of this run could not be written to {path} ({error}); what the file held is as it "
+                "was, and the program goes on with its result"
+            )
 
 
 def acknowledge(ending: str = "") -> None:
