@@ -163,23 +163,11 @@ def run_of(value: Any) -> TracedRun:
     before = np.concatenate(([0], steps))[first[:-1]]
     ended = steps + np.repeat(arrays["started"] - before, arrays["operations"])
     begun = ended - arrays["took"]
-    timeline = Timeline.of_columns(
-        LogPMachine(p, **found["machine"]),
-        first,
-        kinds,
-        peers,
-        arrays["words"],
-        begun,
-        begun + arrays["ready"],
-        ended,
-        arrays["started"],
-        arrays["finished"],
-        arrays["work"],
-        found["paced"],
-        found["uncertain"],
-        found["left out"],
-        found["virtual"],
-    )
+    machine, ready = LogPMachine(p, **found["machine"]), begun + arrays["ready"]
+    of_processors = arrays["started"], arrays["finished"], arrays["work"]
+    about = found["paced"], found["uncertain"], found["left out"], found["virtual"]
+    of_operations = kinds, peers, arrays["words"], begun, ready, ended
+    timeline = Timeline.of_columns(machine, first, *of_operations, *of_processors, *about)
     return TracedRun(timeline, found["capacity"], found["virtual"], found["hosts"], found["date"], found["versions"])
 
 
