@@ -30,7 +30,7 @@ from pybsp.cli import main as command
 from pybsp.commands.table import report
 from pybsp.ground.files import replacing, require_different
 from pybsp.ledger import chrome
-from pybsp.ledger.ledger_file import append_run, read, record_run
+from pybsp.ledger.ledger_file import LedgerFile, append_run, read
 from pybsp.ledger.records import of_file
 from pybsp.machines.machine_file import replace_file
 
@@ -353,7 +353,7 @@ def test_what_is_beyond_all_numbers_is_the_largest_in_a_ledger_file(tmp_path: Pa
 
     slow = pybsp.BSPMachine(p=2, g=0.0, l=0.0, r=1e-300)  # so the time is infinite
     found = pybsp.simulate(main, machine=slow).ledger
-    assert record_run(str(path), found, ["here"] * 2, "direct", first=True)
+    LedgerFile().add(str(path), found, ["here"] * 2, "direct")
     (record,) = read(path)["runs"][0]["supersteps"]
     assert (record.work, record.predicted) == (1e300, 1.7976931348623157e308)
 
@@ -381,7 +381,8 @@ def test_a_file_that_cannot_be_written_whole_is_left_as_it_was(
     assert path.stat().st_mode & 0o777 == 0o640
     nowhere = str(tmp_path / "absent" / "ledger.json")
     simulated = pybsp.simulate(lambda bsp: bsp.sync(), p=2)
-    assert not record_run(nowhere, simulated.ledger, ["here"] * 2, "direct", first=True)
+    LedgerFile().add(nowhere, simulated.ledger, ["here"] * 2, "direct")
+    assert not Path(nowhere).exists()
     said = capsys.readouterr().err
     assert f"the ledger of this run could not be written to {nowhere}" in said
     assert "No such file" in said

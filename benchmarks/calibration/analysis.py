@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from pybsp.errors import UsageError
@@ -25,7 +26,7 @@ from .fits.states import of_one_state
 from .fits.ways import fit_first, fit_late, fit_ways, predict, with_first, with_late, with_ways
 from .flags import flag
 from .results import After, BSPFit, Calibration, Errors, ExchangeFit, LogPFit, Segment
-from .samples import Point, Raw, Sample
+from .samples import Raw, Sample, grouped
 
 HELD_OUT = ("held-out", "held-out-way", "held-out-after")
 METHODS: dict[str, Callable[[Iterable[Sample]], dict[str, float]] | None] = {"pybsp": None, **methods.METHODS}
@@ -57,9 +58,7 @@ def analyse(raw: Raw, method: str = "pybsp") -> Calibration:
         raise UsageError(f"analyse: argument method: expected one of {', '.join(METHODS)}, got {method!r}")
     about, seed = {**raw.about, "method": method}, int(raw.about["seed"])
     samples, exchanges, states = of_one_state(raw.samples, raw.exchanges)
-    by: dict[str, list[Sample]] = {}
-    for sample in samples:
-        by.setdefault(sample.point.experiment, []).append(sample)
+    by = grouped(samples, attrgetter("point.experiment"))
     supersteps, rates, unseen = by.get("bsp", []), by.get("rate", []), by.get("held-out", [])
     fit = fit_bsp(supersteps, rates, seed, by.get("queue", [])) or _without_messages(
         supersteps, rates, about["p"], seed
@@ -97,9 +96,8 @@ def analyse(raw: Raw, method: str = "pybsp") -> Calibration:
 
 def _exchange(exchanges: Sequence[Sample], about: dict[str, Any], seed: int) -> ExchangeFit | None:
     """The same from the exchanges alone; None where they were not noted, or too few."""
-    by: dict[str, list[Sample]] = {}
-    for sample in exchanges:
-        by.setdefault(sample.point.experiment, []).append(sample._replace(point=sample.point._replace(where="")))
+    anywhere = (sample._replace(point=sample.point._replace(where="")) for sample in exchanges)
+    by = grouped(anywhere, attrgetter("point.experiment"))
     fit = fit_bsp(by.get("bsp", []), (), seed, by.get("queue", []))
     if fit is None or not math.isfinite(fit.l.value):
         return None
@@ -205,7 +203,7 @@ def _short_of_time(raw: Raw) -> list[Flag]:
     """Which figures the budget was too small for."""
     flags = []
     budget = raw.about.get("budget")
-    sampled = {_key(sample.point) for sample in raw.samples + raw.exchanges}
+    sampled = {sample.point.short for sample in raw.samples + raw.exchanges}
     for event in ("not-measured", "not-converged"):
         missed = {
             tuple(point)
@@ -221,10 +219,6 @@ def _short_of_time(raw: Raw) -> list[Flag]:
         limit = "" if budget is None else f"a budget of {budget:g} s: "
         flags.append(flag(event if event == "not-measured" else "budget", limit=limit, points=points))
     return flags
-
-
-def _key(point: Point) -> tuple[Any, ...]:
-    return (point.experiment, point.pattern, point.layer, point.where, point.size, point.messages)
 
 
 def _figures(point: tuple[Any, ...]) -> str:

@@ -21,7 +21,6 @@ What a raw file holds beside samples: its first line as placement.py says, and t
 
 from __future__ import annotations
 
-import datetime
 import math
 import os
 import time
@@ -36,6 +35,7 @@ import numpy as np
 import pybsp
 from pybsp.errors import LauncherError, UsageError
 from pybsp.ground import settings
+from pybsp.ground.versions import now
 from pybsp.logp.processor import Processor
 from pybsp.machines.bsp import BSPMachine
 from pybsp.machines.ebsp import EBSPMachine
@@ -183,7 +183,7 @@ class Keeper:
             "launch",
             number=job.launch,
             resumed=bool(self._visits),
-            date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            date=now(),
             load=self.about["load"],
         )
 
@@ -265,18 +265,14 @@ class Keeper:
     def end(self) -> None:
         """The launch has ended well."""
         open_ones = [p for p, found in self._progress.items() if not found.converged and p.experiment != "repeat"]
-        self.event("not-converged", launch=self.job.launch, points=[_short(point) for point in open_ones])
-        self.event("not-measured", launch=self.job.launch, points=[_short(point) for point in self._missed])
+        self.event("not-converged", launch=self.job.launch, points=[point.short for point in open_ones])
+        self.event("not-measured", launch=self.job.launch, points=[point.short for point in self._missed])
         self.event("ended", launch=self.job.launch, seconds=round(self.elapsed(), 3))
 
     def close(self) -> None:
         """Close the raw file."""
         if self._writer is not None:
             self._writer.close()
-
-
-def _short(point: Point) -> list[Any]:
-    return [point.experiment, point.pattern, point.layer, point.where, point.size, point.messages]
 
 
 # -- sections: all processors; `keeper` is None but on processor 0 -----------------------------------------------------
@@ -300,8 +296,8 @@ def supersteps(
         bench.pilot()
         points, slow = bench.affordable(planned)
         if keeper is not None:
-            left_out = keeper.piloted("slow", lambda: [_short(point) for point in slow])
-            points = [point for point in planned if _short(point) not in left_out]
+            left_out = keeper.piloted("slow", lambda: [list(point.short) for point in slow])
+            points = [point for point in planned if list(point.short) not in left_out]
     elif keeper is not None:
         reference = [point for point in job.points(bsp.p, nodes) if point.experiment == "repeat"]
         points = reference * LAST

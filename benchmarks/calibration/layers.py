@@ -229,7 +229,7 @@ class LogPLayer:
             for _ in each:
                 recv()
 
-        return _nothing, receive_all
+        return nothing, receive_all
 
     def tell(self, dest: int, value: Any) -> None:
         self._proc.send(dest, (value,))
@@ -251,7 +251,7 @@ class LogPLayer:
         return 1.0 if size <= WORD else np.ones(-(-size // WORD))
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """What a processor does to get ready where nothing is to be done."""
 
 

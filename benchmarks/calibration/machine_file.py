@@ -95,9 +95,8 @@ def ebsp_machine(fit: EBSPFit, p: int, r: float, o_item: float = 0.0) -> EBSPMac
 
 def used_logp(fits: Sequence[LogPFit]) -> LogPFit | None:
     """The fit that LogP programs predict by: of our layer before mpi4py's, of all pairs or else between nodes."""
-    ranked = {layer: n for n, layer in enumerate(("logp", "raw"))}
-    places = {where: n for n, where in enumerate(("", "inter", "intra"))}
-    return min(fits, key=lambda fit: (ranked[fit.layer], places[fit.where]), default=None)
+    layers, places = ("logp", "raw"), ("", "inter", "intra")
+    return min(fits, key=lambda fit: (layers.index(fit.layer), places.index(fit.where)), default=None)
 
 
 def logp_part(fit: LogPFit, p: int) -> dict[str, Any] | None:

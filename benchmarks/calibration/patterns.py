@@ -267,22 +267,20 @@ def _shift(terms: _Terms) -> tuple[PatternRelation, ...]:
 
 
 def _sparse(terms: _Terms) -> tuple[PatternRelation, ...]:
-    sources = np.repeat(np.arange(terms.p), terms.m)
-    return (_counted_pairs(sources, _others(sources, terms), terms),)
+    return _to_others(np.arange(terms.p), terms)
 
 
-def _others(sources: Whole, terms: _Terms) -> Whole:
-    """For each source somebody else, at random; nobody where there is nobody else."""
-    if terms.p == 1:
-        return sources
-    others: Whole = (sources + terms.rng.integers(1, terms.p, sources.size)) % terms.p
-    return others
+def _to_others(senders: Whole, terms: _Terms) -> tuple[PatternRelation, ...]:
+    """Each message goes to somebody else than its sender, at random; nowhere where there is nobody else."""
+    sources = np.repeat(senders, terms.m)
+    ahead = terms.rng.integers(1, terms.p, sources.size) if terms.p > 1 else 0
+    return (_counted_pairs(sources, (sources + ahead) % terms.p, 1, terms),)
 
 
-def _counted_pairs(sources: Whole, dests: Whole, terms: _Terms) -> PatternRelation:
-    """Messages one by one, as counts of pairs."""
+def _counted_pairs(sources: Whole, dests: Whole, each: int, terms: _Terms) -> PatternRelation:
+    """Pairs that may be there several times, and stand for so many messages each time; none with itself counts."""
     matrix = np.zeros((terms.p, terms.p), np.int64)
-    np.add.at(matrix, (sources, dests), 1)
+    np.add.at(matrix, (sources, dests), each)
     np.fill_diagonal(matrix, 0)
     return _between(_of(matrix > 0), matrix[matrix > 0], terms.size)
 
@@ -293,12 +291,8 @@ def _many_to_one(terms: _Terms) -> tuple[PatternRelation, ...]:
 
 
 def _scatter(terms: _Terms) -> tuple[PatternRelation, ...]:
-    return (_from_one(terms),)
-
-
-def _from_one(terms: _Terms) -> PatternRelation:
     dests = np.arange(1, terms.p)
-    return _between((np.zeros_like(dests), dests), terms.m, terms.size)
+    return (_between((np.zeros_like(dests), dests), terms.m, terms.size),)
 
 
 def _senders(terms: _Terms, senders: int) -> tuple[PatternRelation, ...]:
@@ -309,9 +303,7 @@ def _senders(terms: _Terms, senders: int) -> tuple[PatternRelation, ...]:
 
 
 def _few(terms: _Terms) -> tuple[PatternRelation, ...]:
-    active = max(1, terms.p // 4)
-    sources = np.repeat(terms.rng.permutation(terms.p)[:active], terms.m)
-    return (_counted_pairs(sources, _others(sources, terms), terms),)
+    return _to_others(terms.rng.permutation(terms.p)[: max(1, terms.p // 4)], terms)
 
 
 def grid(p: int) -> tuple[int, int]:
@@ -325,14 +317,11 @@ def _halo(terms: _Terms) -> tuple[PatternRelation, ...]:
     pid = np.arange(terms.p)
     row, column = np.divmod(pid, columns)
     near = [((row + dr) % rows) * columns + (column + dc) % columns for dr, dc in ((1, 0), (-1, 0), (0, 1), (0, -1))]
-    matrix = np.zeros((terms.p, terms.p), np.int64)
-    np.add.at(matrix, (np.tile(pid, 4), np.concatenate(near)), 1)
-    np.fill_diagonal(matrix, 0)
-    return (_between(_of(matrix > 0), matrix[matrix > 0] * terms.m, terms.size),)
+    return (_counted_pairs(np.tile(pid, 4), np.concatenate(near), terms.m, terms),)
 
 
 def _two_phase(terms: _Terms) -> tuple[PatternRelation, ...]:
-    return _from_one(terms), *_exchange(terms)
+    return *_scatter(terms), *_exchange(terms)
 
 
 def _sample_sort(terms: _Terms) -> tuple[PatternRelation, ...]:

@@ -17,7 +17,6 @@ What a raw file begins with ("about"):
 
 from __future__ import annotations
 
-import datetime
 import os
 import platform
 import socket
@@ -25,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pybsp.ground.decoding import (
-    MisfitError,
     anything,
     each,
     fields,
@@ -33,11 +31,12 @@ from pybsp.ground.decoding import (
     number,
     one_of,
     optional,
+    require_each,
     table,
     text,
     whole,
 )
-from pybsp.ground.versions import versions
+from pybsp.ground.versions import now, versions
 from pybsp.machines.placement import nodes_of
 from pybsp.processes.process import affinity, load
 from pybsp.transport.placement import cores_together
@@ -71,11 +70,7 @@ _ABOUT = fields(
 def about(value: Any) -> dict[str, Any]:
     """The decoder of all this, in raw files and machine files (`pybsp.ground.decoding`)."""
     found: dict[str, Any] = _ABOUT(value)
-    for name in ("hosts", "nodes", "cores", "affinity"):
-        if name in found and len(found[name]) != found["p"]:
-            misfit = MisfitError(f"a list of p = {found['p']}, one of each processor", f"a list of {len(found[name])}")
-            misfit.steps.append(f".{name}")
-            raise misfit
+    require_each(found, ("hosts", "nodes", "cores", "affinity"))
     return found
 
 
@@ -100,7 +95,7 @@ def of_job(comm: MPI.Intracomm) -> dict[str, Any]:
         "affinity": [one[2] for one in found],
         "load": [found[leader][4] for leader in leaders],
         "cpu": [found[leader][5] for leader in leaders],
-        "date": _now(),
+        "date": now(),
         "versions": versions(virtual=False),
         "virtual": False,
     }
@@ -116,14 +111,10 @@ def of_virtual(p: int) -> dict[str, Any]:
         "affinity": [[] for _ in range(p)],
         "load": [0.0],
         "cpu": ["virtual"],
-        "date": _now(),
+        "date": now(),
         "versions": versions(virtual=True),
         "virtual": True,
     }
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
 def processor() -> str:

@@ -9,19 +9,20 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pybsp.errors import UsageError
-from pybsp.ground.files import replacing
+from pybsp.ground.files import writing
 
 from . import machine_file, report, words
 from .estimates import Estimate
 from .fits.intervals import batch_medians
 from .results import Calibration, LogPFit
-from .samples import Point, Raw, Sample
+from .samples import Point, Raw, Sample, grouped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,11 +54,8 @@ def page(calibration: Calibration, raw: Raw | None, path: str | os.PathLike[str]
     if Path(path).suffix.lower() not in KINDS:
         raise UsageError(f"plots: expected a file that ends in {', '.join(KINDS)}, got {path}")
     figure = draw(calibration, raw)
-    try:
-        with replacing(path) as file:
-            figure.savefig(file.buffer, format=Path(path).suffix[1:].lower(), dpi=130)
-    except OSError as error:
-        raise UsageError(f"plots: {path}: cannot be written ({error.strerror})") from error
+    with writing(path, f"plots: {path}") as file:
+        figure.savefig(file.buffer, format=Path(path).suffix[1:].lower(), dpi=130)
 
 
 def draw(calibration: Calibration, raw: Raw | None) -> Figure:
@@ -96,11 +94,7 @@ def _nothing(axes: Axes, why: str) -> None:
 
 def _of(samples: Sequence[Sample], chosen: Callable[[Point], bool]) -> dict[Point, list[Sample]]:
     """The samples of the chosen points that took any time, point by point."""
-    found: dict[Point, list[Sample]] = {}
-    for sample in samples:
-        if sample.seconds > 0 and chosen(sample.point):
-            found.setdefault(sample.point, []).append(sample)
-    return found
+    return grouped((sample for sample in samples if sample.seconds > 0 and chosen(sample.point)), attrgetter("point"))
 
 
 def _medians(samples: Sequence[Sample]) -> dict[Point, float]:
@@ -192,17 +186,13 @@ def _residuals(axes: Axes, calibration: Calibration, samples: Sequence[Sample]) 
     }
     _by_pattern(axes, points)
     axes.axhline(0, color="black", linewidth=0.8)
-    _quarter(axes)
+    for error in (-0.25, 0.25):
+        axes.axhline(error, color="#d55e00", linewidth=0.8, linestyle="--", label="25 %" if error > 0 else None)
     axes.set(
         xscale="log", xlabel="mean size of a message, h/messages [words]", ylabel="(predicted - measured)/measured"
     )
     axes.legend(fontsize=6)
     return None
-
-
-def _quarter(axes: Axes) -> None:
-    for error in (-0.25, 0.25):
-        axes.axhline(error, color="#d55e00", linewidth=0.8, linestyle="--", label="25 %" if error > 0 else None)
 
 
 def _held_out(axes: Axes, calibration: Calibration) -> None:
@@ -279,10 +269,7 @@ def _relative(samples: Sequence[Sample]) -> dict[Point, list[tuple[Sample, float
     """Each sample over the median of all samples of its point, and processor."""
     found: dict[Point, list[tuple[Sample, float]]] = {}
     for point, of in _of(samples, lambda point: True).items():
-        by_pid: dict[int, list[Sample]] = {}
-        for sample in of:
-            by_pid.setdefault(sample.pid, []).append(sample)
-        for alike in by_pid.values():
+        for alike in grouped(of, attrgetter("pid")).values():
             middle = float(np.median([sample.seconds for sample in alike]))
             found.setdefault(point, []).extend((sample, sample.seconds / middle) for sample in alike)
     return found

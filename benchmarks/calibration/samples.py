@@ -10,11 +10,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO, TypeVar
 
 from pybsp.errors import UsageError
 from pybsp.ground.decoding import (
@@ -39,6 +39,7 @@ from .placement import about
 
 FORMAT = "pybsp-samples"
 VERSION = 2  # since 0.4: other waits before exchanges than in files of before
+Key = TypeVar("Key")
 EXCHANGE = "exchange"  # where a point is of which the exchange alone counts
 
 
@@ -91,6 +92,11 @@ class Point(NamedTuple):
         return max(self.h_out, self.h_in)
 
     @property
+    def short(self) -> tuple[str, str, str, str, int, int]:
+        """As events name it: experiment, pattern, layer, where, size, messages."""
+        return self[:6]
+
+    @property
     def uneven(self) -> bool:
         """Whether some processors may only send in a superstep of it, and run ahead of those that receive.
 
@@ -119,6 +125,14 @@ class Sample(NamedTuple):
     seconds: float
     at: float
     pid: int = -1
+
+
+def grouped(samples: Iterable[Sample], key: Callable[[Sample], Key]) -> dict[Key, list[Sample]]:
+    """Samples by a key, in the order in which they come."""
+    found: dict[Key, list[Sample]] = {}
+    for sample in samples:
+        found.setdefault(key(sample), []).append(sample)
+    return found
 
 
 COLUMNS = (*Point._fields, *Sample._fields[1:])
@@ -257,7 +271,7 @@ def _comment(line: str, origin: str) -> Any:
 def _key(value: Any) -> list[Any]:
     """The decoder of a point in an event: [experiment, pattern, layer, where, size, messages]."""
     row = each(anything, least=6, most=6)(value)
-    names = ("experiment", "pattern", "layer", "where", "size", "messages")
+    names = Point._fields[:6]
     return list(fields({name: _FORMS[name] for name in names})(dict(zip(names, row, strict=True))).values())
 
 

@@ -28,7 +28,7 @@ from statistics import median
 from typing import NamedTuple
 
 from . import clock as clocks
-from .layers import WORD, Layer
+from .layers import WORD, Layer, nothing
 from .samples import Point, Sample
 from .sampling import SamplingLevel, undisturbed
 
@@ -389,11 +389,7 @@ def _server(layer: Layer, point: Point, client: int) -> tuple[Callable[[], objec
 
     receive_seen = layer.probed(client, size)
     operate = {"train": delayed_train, "round-trip": round_trip, "receive": seen, "eager": asleep}[point.pattern]
-    return _nothing, operate
-
-
-def _nothing() -> None:
-    """What a server does to get ready where nothing is to be done."""
+    return nothing, operate
 
 
 # -- bursts ------------------------------------------------------------------------------------------------------------

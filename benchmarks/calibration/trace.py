@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pybsp._version import __version__
-from pybsp.errors import UsageError
-from pybsp.ground.files import replacing
+from pybsp.ground.files import writing
 from pybsp.ledger.chrome import FORMAT, VERSION
 
 from .samples import Point, Raw
@@ -25,11 +24,8 @@ def write(raw: Raw, path: str) -> None:
         UsageError: it cannot be written.
     """
     head = {"format": FORMAT, "version": VERSION, "displayTimeUnit": "ns", "otherData": {"pybsp": __version__}}
-    try:
-        with replacing(path) as file:
-            json.dump({**head, "logp": [], "traceEvents": list(events(raw))}, file)
-    except OSError as error:
-        raise UsageError(f"--trace: {path}: cannot be written ({error.strerror})") from error
+    with writing(path, f"--trace: {path}") as file:
+        json.dump({**head, "logp": [], "traceEvents": list(events(raw))}, file)
 
 
 def events(raw: Raw) -> Iterator[dict[str, Any]]:

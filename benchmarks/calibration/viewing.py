@@ -9,8 +9,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from pybsp.errors import UsageError
-from pybsp.ground.files import replacing, require_different
+from pybsp.ground.files import require_different, writing
 
 from . import compare, export, machine_file, plots, report
 from .command import raw_path
@@ -88,11 +87,8 @@ def _export(options: argparse.Namespace) -> int:
     if options.output is None:
         print(written.text, end="")
         return 0
-    try:
-        with replacing(options.output) as file:
-            file.write(written.text)
-    except OSError as error:
-        raise UsageError(f"-o {options.output}: cannot be written ({error.strerror})") from error
+    with writing(options.output, f"-o {options.output}") as file:
+        file.write(written.text)
     return 0
 
 

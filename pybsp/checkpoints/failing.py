@@ -144,7 +144,8 @@ class FailingSaver(Saving):
         tree, blocks = snapshot.take(engine, self._things or (), state, engine.account.computed())
         fate.fresh[engine.pid] = SavedPart(tree, [block.copy() for block in blocks], own=True, name="memory")
         self._meet()
-        self._elapse(now + fate.failures.checkpoint)
+        assert isinstance(engine.transport, VirtualTransport)
+        engine.transport.elapse(now + fate.failures.checkpoint)
         self._meet()  # or it has failed meanwhile
         if engine.pid == 0:
             fate.commit(now - begun, now + fate.failures.checkpoint)
@@ -153,11 +154,6 @@ class FailingSaver(Saving):
         self._meet()
         if fate.every.supersteps:
             self._at = len(engine.account.log) + fate.every.supersteps
-
-    def _elapse(self, time: float) -> None:
-        transport = self._engine.transport
-        assert isinstance(transport, VirtualTransport)
-        transport.elapse(time)
 
     def _meet(self) -> None:
         self._engine.settle(self._engine.meet(SAVE, None, {}), SAVE, "called bsp.checkpoint()")

@@ -80,13 +80,13 @@ def report(path: str, machine: LogPMachine | None, wide: bool = False) -> int:
     console = TableConsole(WIDTH, wide)
     for number, run in enumerate(read(path, machine), 1):
         for line in (title(number, run), headline(run)):
-            console.print(Text(line), highlight=False, soft_wrap=True)
+            console.put(Text(line))
         head, rows = cells(run)
         columns = dict(zip(head, zip(*rows, strict=True), strict=True))
         for part in fitted(columns, console.room, LEAST_TELLING, "pybsp report --wide"):
-            console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
+            console.put(part)
         for line in notes(run):
-            console.print(Text(line), highlight=False, soft_wrap=True)
+            console.put(Text(line))
     return 0
 
 

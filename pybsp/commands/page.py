@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..ground.drawing import table
-from ..ground.files import replacing
+from ..ground.files import writing
 from ..ledger.ledger_file import read
 from ..ledger.pictures import (
     ROWS,
@@ -71,11 +71,8 @@ def put(text: str, place: str) -> int:
     Raises:
         UsageError: it cannot be written.
     """
-    try:
-        with replacing(place) as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(f"--html: {place}: cannot be written ({error.strerror})") from error
+    with writing(place, f"--html: {place}") as file:
+        file.write(text)
     print(f"written: {place}")
     return 0
 

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.text import Text
 
 from ..errors import UsageError, harmless
 from ..ground import settings
@@ -281,7 +280,7 @@ def _predict(options: argparse.Namespace) -> int:
         console.print(harmless(one.title), highlight=False, markup=False, soft_wrap=True)
         cells = dict(zip(one.head, zip(*one.rows, strict=True), strict=True))
         for part in fitted(cells, console.room, LEAST_TELLING, sums="label" in cells):
-            console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
+            console.put(part)
     for line in remarks:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     return 0

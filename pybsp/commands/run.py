@@ -27,7 +27,7 @@ from ..processes.supervise import end_children, supervise
 from ..runs import threads
 from .configured import TYPES, Choice, configured
 from .programs import INTERRUPTED, add_count, add_program, environment_of, expecting
-from .starting import explained, refuse_shadow, start
+from .starting import Start, explained, refuse_shadow, start
 
 LAUNCHER_FAILED = 255  # MPICH's, where it fails itself
 
@@ -97,9 +97,12 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError(f"--record: expected a processor's number below {ranks}, got {options.record}")
     if _all_here(options):
         os.environ.update(threads.of_ranks(ranks))
-    starting = start(
-        ranks, [options.program, *options.arguments], tuple(environment), options.hosts or "", options.label_output
-    )
+
+    def begin() -> Start:
+        program = [options.program, *options.arguments]
+        return start(ranks, program, tuple(environment), options.hosts or "", options.label_output)
+
+    starting = begin()
     if options.explain:
         print(explained(choices, before, starting))
         return 0
@@ -114,13 +117,7 @@ def _run(options: argparse.Namespace) -> int:
             if path is not None:
                 environment[settings.MACHINE] = path
                 os.environ.update(environment)
-                starting = start(
-                    ranks,
-                    [options.program, *options.arguments],
-                    tuple(environment),
-                    options.hosts or "",
-                    options.label_output,
-                )
+                starting = begin()
             return _started(options, starting.command)
     return _started(options, starting.command)
 

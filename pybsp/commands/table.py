@@ -36,19 +36,15 @@ def report(path: str, every: bool, wide: bool = False) -> int:
     console = TableConsole(WIDTH, wide)
     runs = read(path)["runs"]
     if not runs:
-        console.print(Text(NO_RUN), highlight=False)
+        console.put(Text(NO_RUN))
     for number, run in enumerate(runs, 1):
         predicting(run)
-        console.print(Text(harmless(title(number, run))), highlight=False, soft_wrap=True)
-        console.print(
-            Text(headline(run["supersteps"].total, run["machine"], run["virtual"], run["router"])),
-            highlight=False,
-            soft_wrap=True,
-        )
+        console.put(Text(harmless(title(number, run))))
+        console.put(Text(headline(run["supersteps"].total, run["machine"], run["virtual"], run["router"])))
         for part in _tables(run["supersteps"], run["machine"], every, console.room):
-            console.print(part, highlight=False, soft_wrap=isinstance(part, Text))
+            console.put(part)
         for note in notes(run):
-            console.print(Text(note), highlight=False, soft_wrap=True)
+            console.put(Text(note))
     return 0
 
 

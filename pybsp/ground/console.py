@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.text import Text
 
 
 class TableConsole(Console):
@@ -25,6 +26,10 @@ class TableConsole(Console):
             self.room = self.width
         else:
             self.room, self.width = 0, width
+
+    def put(self, part: RenderableType) -> None:
+        """Print a table, or a line of text of any length."""
+        self.print(part, highlight=False, soft_wrap=isinstance(part, Text))
 
     def on_broken_pipe(self) -> None:
         """It is left to the command what its status is when its reader has seen enough."""

@@ -12,13 +12,14 @@ contains others (`each`, `table`, `fields`, `of`) says where it was when an inne
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import math
 import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,9 @@ _TOO_DEEP = "is not JSON that can be read (brackets in brackets, too deep)"
 class MisfitError(Exception):
     """A value that does not fit: what was expected and found, and the way to it from the outside, last step first."""
 
-    def __init__(self, expected: str, found: str) -> None:
+    def __init__(self, expected: str, found: str, *steps: str) -> None:
         self.expected, self.found = expected, found
-        self.steps: list[str] = []
+        self.steps = [*steps]
 
     def __str__(self) -> str:
         place = "".join(reversed(self.steps)).lstrip(".")
@@ -340,6 +341,18 @@ def fields(
     return decoded
 
 
+def require_each(found: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Refuse those of these lists, as far as they are there, that have no item of each of p processors.
+
+    Raises:
+        MisfitError: one has not.
+    """
+    for name in names:
+        if name in found and len(found[name]) != found["p"]:
+            expected = f"a list of p = {found['p']}, one of each processor"
+            raise MisfitError(expected, f"a list of {len(found[name])}", f".{name}")
+
+
 def of(kind: Any, leaves: Mapping[Any, Decoder] = types.MappingProxyType({})) -> Decoder:
     """The decoder of a type. Dataclasses, named tuples are objects of their fields; those with defaults may be missing.
 
@@ -365,21 +378,10 @@ def of(kind: Any, leaves: Mapping[Any, Decoder] = types.MappingProxyType({})) ->
         return table(of(arguments[1], leaves))
     if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"):
         parts = {name: of(hint, leaves) for name, hint in typing.get_type_hints(kind, include_extras=True).items()}
-        spare = _defaults(kind)
+        spare = {name for name, one in inspect.signature(kind).parameters.items() if one.default is not one.empty}
         all_fields = fields(
             {name: decoder for name, decoder in parts.items() if name not in spare},
             {name: decoder for name, decoder in parts.items() if name in spare},
         )
         return lambda value: kind(**all_fields(value))
     return {int: whole(-LARGEST), float: any_number, str: text, bool: flag, Any: anything}[kind]
-
-
-def _defaults(kind: Any) -> set[str]:
-    if not dataclasses.is_dataclass(kind):
-        return set(kind._field_defaults)
-    nothing = dataclasses.MISSING
-    return {
-        part.name
-        for part in dataclasses.fields(kind)
-        if part.default is not nothing or part.default_factory is not nothing
-    }

@@ -42,6 +42,20 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         raise
 
 
+@contextmanager
+def writing(path: str | os.PathLike[str], what: str) -> Iterator[TextIO]:
+    """`replacing`, of a file that is `what` it is in errors: "machine file machine.json".
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    try:
+        with replacing(path) as file:
+            yield file
+    except OSError as error:
+        raise UsageError(f"{what}: cannot be written ({error.strerror})") from error
+
+
 def path_of(operation: str, path: Any, whose: str) -> Path:
     """The argument path; `whose` it is to be, for the error: "a machine file".
 

@@ -1,12 +1,18 @@
-"""Versions of what takes part in a run."""
+"""Versions of what takes part in a run, and when it was."""
 
 from __future__ import annotations
 
+import datetime
 import platform
 
 import numpy as np
 
 from .._version import __version__
+
+
+def now() -> str:
+    """The date and time, UTC, as files have it."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
 def versions(virtual: bool) -> dict[str, str]:

@@ -10,7 +10,6 @@ for are the logs combined, into maxima over the processors, which take the place
 
 from __future__ import annotations
 
-import datetime
 import os
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,9 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import UsageError
-from ..ground.files import path_of, replacing
-from ..ground.versions import versions
+from ..ground.files import path_of, writing
+from ..ground.versions import now, versions
 from ..machines.bsp import BSPMachine, others_waited
 from ..machines.ebsp import EBSPMachine
 from ..machines.in_force import NO_KINDS, charged
@@ -59,37 +57,6 @@ def overlaps(machine: BSPMachine | EBSPMachine) -> bool:
     return isinstance(machine, BSPMachine) and machine.cost == "max"
 
 
-def predicted_exchange(
-    machine: BSPMachine | EBSPMachine,
-    virtual: bool,
-    computing: float,
-    counted: tuple[float, ...],
-    ways: int,
-    since: float = 0.0,
-    fresh: int = 0,
-    waiting: float | None = None,
-    indices: int = 0,
-) -> float:
-    """Seconds that the exchange of a superstep takes by a machine.
-
-    Args:
-        machine: by which.
-        virtual: whether the run's times are.
-        computing: seconds of it before the exchange.
-        counted: h, messages, M and items.
-        ways: in which its data goes.
-        since, fresh, waiting: as of `BSPMachine.exchanging`.
-        indices: bytes of those of patterns that are made in it, of all processors.
-    """
-    if overlaps(machine):
-        return machine.elapsed(computing, *counted) - computing
-    if isinstance(machine, BSPMachine) and machine.exchange is not None and not virtual:
-        h, messages, words, items = counted
-        of_each = index_words(indices, machine.p)
-        return machine.exchanging(h, messages, words, items, ways, computing, since, fresh, waiting, of_each)
-    return machine.elapsed(0.0, *counted)
-
-
 def priced(
     machine: BSPMachine | EBSPMachine,
     virtual: bool,
@@ -106,16 +73,23 @@ def priced(
         virtual: whether the run's times are.
         row: of the superstep, combined.
         parts: what they did in it.
-        since, fresh, indices: as of `predicted_exchange`.
+        since, fresh: as of `BSPMachine.exchanging`.
+        indices: bytes of those of patterns that are made in it, of all processors.
     """
     computing, of_parts = row[SECONDS], 0.0
     if parts is not None:
         # Of supersteps of parts in which one after the other computes longest no processor has computed it all.
         computing, of_parts = max(computing, parts.seconds), parts.exchange_predicted
     counted = max(row[WORDS_OUT], row[WORDS_IN]), row[MESSAGES], row[WORDS], row[ITEMS]
-    before = computing + of_parts if overlaps(machine) else row[SECONDS]
-    waiting = others_waited(row[SECONDS], row[MEAN], machine.p)
-    exchange = predicted_exchange(machine, virtual, before, counted, int(row[WAYS]), since, fresh, waiting, indices)
+    if overlaps(machine):
+        exchange = machine.elapsed(computing + of_parts, *counted) - (computing + of_parts)
+    elif isinstance(machine, BSPMachine) and machine.exchange is not None and not virtual:
+        h, messages, words, items = counted
+        before, ways, waiting = row[SECONDS], int(row[WAYS]), others_waited(row[SECONDS], row[MEAN], machine.p)
+        of_each = index_words(indices, machine.p)
+        exchange = machine.exchanging(h, messages, words, items, ways, before, since, fresh, waiting, of_each)
+    else:
+        exchange = machine.elapsed(0.0, *counted)
     return computing, of_parts + exchange
 
 
@@ -300,20 +274,16 @@ class Ledger(Records):
         """
         import csv  # nothing else needs it
 
-        file_path = path_of("Ledger.to_csv", path, "the file to write")
-        try:
-            with replacing(file_path) as file:
-                table = csv.writer(file, lineterminator="\n")
-                quoting = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-                table.writerow((*Record._fields[:-1], *DERIVED))
-                for record in self:
-                    # Half a character of UTF-16, which a label may have, is none of UTF-8.
-                    label = record.label.encode(errors="backslashreplace").decode()
-                    # By itself csv leaves a lone carriage return unquoted, which ends the line for who reads it.
-                    row = quoting if "\r" in label else table
-                    row.writerow(record._replace(label=label, parts=None).to_dict().values())
-        except OSError as error:
-            raise UsageError(f"Ledger.to_csv: {path}: cannot be written ({error.strerror})") from error
+        with writing(path_of("Ledger.to_csv", path, "the file to write"), f"Ledger.to_csv: {path}") as file:
+            table = csv.writer(file, lineterminator="\n")
+            quoting = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+            table.writerow((*Record._fields[:-1], *DERIVED))
+            for record in self:
+                # Half a character of UTF-16, which a label may have, is none of UTF-8.
+                label = record.label.encode(errors="backslashreplace").decode()
+                # By itself csv leaves a lone carriage return unquoted, which ends the line for who reads it.
+                row = quoting if "\r" in label else table
+                row.writerow(record._replace(label=label, parts=None).to_dict().values())
 
     @property
     def rates(self) -> dict[str, float]:
@@ -385,7 +355,7 @@ class Ledger(Records):
             "virtual": self.virtual,
             "hosts": list(hosts),
             **circumstances,
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "date": now(),
             "versions": versions(self.virtual),
             "units": UNITS,
         }

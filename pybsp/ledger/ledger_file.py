@@ -29,6 +29,7 @@ from ..ground.decoding import (
     optional,
     rate,
     read_json,
+    require_each,
     table,
     untouched,
     versioned,
@@ -73,9 +74,7 @@ def _append(records: Supersteps, value: Any) -> None:
     """
     found = {**_LATER, **_RECORD(value)}
     if found["h"] != max(found["h_out"], found["h_in"]):
-        misfit = MisfitError(f"the larger of h_out and h_in, {max(found['h_out'], found['h_in'])}", f"{found['h']}")
-        misfit.steps.append(".h")
-        raise misfit
+        raise MisfitError(f"the larger of h_out and h_in, {max(found['h_out'], found['h_in'])}", f"{found['h']}", ".h")
     records.add(found["label"], _figures(found))
 
 
@@ -115,18 +114,12 @@ def _trace(value: Any) -> dict[str, Any]:
     for name in (*_OF_LANES, "kinds"):
         got = sorted({len(row) for row in found[name]})
         if len(found[name]) != lanes or got != [bins]:
-            misfit = MisfitError(f"{lanes} lists of {bins}", f"{len(found[name])} of {got}")
-            misfit.steps.append(f".{name}")
-            raise misfit
+            raise MisfitError(f"{lanes} lists of {bins}", f"{len(found[name])} of {got}", f".{name}")
     below = labels, lanes, lanes
     if any(number >= most for row in found["words"] for number, most in zip(row, below, strict=False)):
-        misfit = MisfitError(f"numbers of labels below {labels}, of lanes below {lanes}", "a larger one")
-        misfit.steps.append(".words")
-        raise misfit
+        raise MisfitError(f"numbers of labels below {labels}, of lanes below {lanes}", "a larger one", ".words")
     if any(kind >= labels for row in found["kinds"] for kind in row):
-        misfit = MisfitError(f"numbers of labels, below {labels}", "a larger one")
-        misfit.steps.append(".kinds")
-        raise misfit
+        raise MisfitError(f"numbers of labels, below {labels}", "a larger one", ".kinds")
     return found
 
 
@@ -173,22 +166,14 @@ _FIELDS = fields(
 def _run(value: Any) -> dict[str, Any]:
     """The decoder of a run."""
     found: dict[str, Any] = _FIELDS(value)
-    for name in _OF_EACH:
-        if name in found and len(found[name]) != found["p"]:
-            misfit = MisfitError(f"a list of p = {found['p']}, one of each processor", f"a list of {len(found[name])}")
-            misfit.steps.append(f".{name}")
-            raise misfit
+    require_each(found, _OF_EACH)
     if "trace" in found and found["trace"]["p"] != found["p"]:
-        misfit = MisfitError(f"p = {found['p']}, as its run has", f"{found['trace']['p']}")
-        misfit.steps.append(".trace.p")
-        raise misfit
+        raise MisfitError(f"p = {found['p']}, as its run has", f"{found['trace']['p']}", ".trace.p")
     count = len(found["supersteps"])
     for field in "parts", "kinds", "index_bytes", "riding":
         for name in found.get(field, ()):
             if not (name.isascii() and name.isdigit() and len(name) < 20 and int(name) < count):
-                misfit = MisfitError(f"the number of a superstep, below {count}", f"{name:.20}")
-                misfit.steps.append(f".{field}")
-                raise misfit
+                raise MisfitError(f"the number of a superstep, below {count}", f"{name:.20}", f".{field}")
     found["supersteps"].parts = {int(name): one for name, one in found.get("parts", {}).items()}
     return found
 
@@ -253,32 +238,6 @@ def _numbers(content: Any) -> Any:
     return sys.float_info.max if isinstance(content, float) and not math.isfinite(content) else content
 
 
-def record_run(
-    path: str,
-    ledger: Ledger,
-    hosts: Sequence[str],
-    router: str,
-    first: bool,
-    circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN,
-) -> bool:
-    """Add a run to a ledger file, or say on stderr why not: the run's result is worth more than its record.
-
-    Returns:
-        whether it was added.
-    """
-    records = (of_file(record) for record in ledger)
-    acknowledge()
-    try:
-        append_run(path, {**ledger.about(hosts, router, circumstances), "supersteps": records}, first)
-    except (OSError, UsageError) as error:
-        announce(
-            f"pybsp: the ledger of this run could not be written to {path} ({error}); what the file held is as it was, "
-            "and the program goes on with its result"
-        )
-        return False
-    return True
-
-
 class LedgerFile:
     """The ledger file that the runs of this process are added to; the first one begins it anew."""
 
@@ -293,8 +252,17 @@ class LedgerFile:
         router: str,
         circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN,
     ) -> None:
-        """Add a run, as `record_run`."""
-        self._runs += record_run(path, ledger, hosts, router, self._runs == 0, circumstances)
+        """Add a run, or say on stderr why not: the run's result is worth more than its record."""
+        records = (of_file(record) for record in ledger)
+        acknowledge()
+        try:
+            append_run(path, {**ledger.about(hosts, router, circumstances), "supersteps": records}, self._runs == 0)
+            self._runs += 1
+        except (OSError, UsageError) as error:
+            announce(
+                f"pybsp: the ledger of this run could not be written to {path} ({error}); what the file held is as it "
+                "was, and the program goes on with its result"
+            )
 
 
 def acknowledge(ending: str = "") -> None:

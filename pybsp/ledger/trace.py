@@ -121,18 +121,8 @@ class Tracer:
         sums = np.add.reduceat(rows[:, columns], firsts, axis=0) if len(rows) else np.empty((0, 5))
         labels = list(self.log.labels)
         names = dict(self.collectives) if size == 1 else {}
-        return ProcessorTrace(
-            size,
-            len(rows),
-            labels,
-            _dearest(rows, size),
-            sums,
-            self._largest(firsts),
-            self.words,
-            names,
-            self._riding(),
-            self._parts(),
-        )
+        kinds, largest, riding, parts = _dearest(rows, size), self._largest(firsts), self._riding(), self._parts()
+        return ProcessorTrace(size, len(rows), labels, kinds, sums, largest, self.words, names, riding, parts)
 
     def _largest(self, firsts: NDArray[np.int64]) -> Rows:
         """The sums of the largest computing of all processors, where the log knows it, by span."""
@@ -204,20 +194,8 @@ def gather(tracer: Tracer) -> Trace | None:
         raw = parcel[REPLIES].data
         table = np.empty((0, 6)) if raw is None else np.array(raw).view(np.float64).reshape(-1, 6)
         counted = {(label, dest): count for (label, dest), count in words}
-        of_all.append(
-            ProcessorTrace(
-                size,
-                supersteps,
-                labels,
-                table[:, 0].astype(int),
-                table[:, 1:],
-                np.empty(0),
-                counted,
-                dict(collectives),
-                {},
-                {},
-            )
-        )
+        kinds, sums, names, largest = table[:, 0].astype(int), table[:, 1:], dict(collectives), np.empty(0)
+        of_all.append(ProcessorTrace(size, supersteps, labels, kinds, sums, largest, counted, names, {}, {}))
     return Trace(of_all, traced, engine.account.virtual)
 
 

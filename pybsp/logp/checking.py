@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from ..errors import UsageError
@@ -217,7 +219,8 @@ class _Exploration:
         while number is not None:
             choices = Choices(number)
             self.execute(seed_of(number) if number else -1, choices)
-            if number == 0 and _product(choices.radices, self._most) > self._most:
+            leaves = accumulate(choices.radices, operator.mul)  # so many executions at least, choice by choice
+            if number == 0 and any(count > self._most for count in leaves):
                 return False
             number = _following(number, choices.radices)
             if number is not None and self.over:
@@ -308,16 +311,6 @@ def _without_exits(body: Callable[[Any], Any], proc: SimulatedProcessor) -> Any:
         return body(proc)
     except SystemExit as error:
         raise exit_error(proc, error) from error
-
-
-def _product(radices: Sequence[int], most: int) -> int:
-    """The product, exact as long as it is not above most."""
-    product = 1
-    for radix in radices:
-        product *= radix
-        if product > most:
-            break
-    return product
 
 
 def _following(number: int, radices: Sequence[int]) -> int | None:

@@ -13,6 +13,8 @@ import html
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from typing import Any, NoReturn, Protocol, overload
 
 import greenlet
@@ -318,26 +320,23 @@ class Engine:
         results: list[Any] = [None] * p
         exits: list[tuple[SimulatedProcessor, SystemExit]] = []
 
-        def begun(processor: SimulatedProcessor) -> Callable[[int], None]:
-            def run_processor(now: int) -> None:
-                try:
-                    results[processor.pid] = bodies[processor.pid](processor)
-                except (Exception, SystemExit) as error:
-                    if self._ended:
-                        raise
-                    # It may have run ahead of others that fail before.
-                    if self.wake(processor, processor.time):
-                        self.give_way()
-                    if isinstance(error, SystemExit) and not error.code:
-                        exits.append((processor, error))  # whether it is a good end, the others show
-                        return
-                    place = f"processor {processor.pid} of {p} of the LogP machine"
-                    note_place(error, f"(on {place}, time {processor.time})")
+        def run_processor(processor: SimulatedProcessor, now: int) -> None:
+            try:
+                results[processor.pid] = bodies[processor.pid](processor)
+            except (Exception, SystemExit) as error:
+                if self._ended:
                     raise
+                # It may have run ahead of others that fail before.
+                if self.wake(processor, processor.time):
+                    self.give_way()
+                if isinstance(error, SystemExit) and not error.code:
+                    exits.append((processor, error))  # whether it is a good end, the others show
+                    return
+                place = f"processor {processor.pid} of {p} of the LogP machine"
+                note_place(error, f"(on {place}, time {processor.time})")
+                raise
 
-            return run_processor
-
-        self._tasks = tasks = [ProgramTask(begun(processor), self._hub) for processor in processors]
+        self._tasks = tasks = [ProgramTask(partial(run_processor, processor), self._hub) for processor in processors]
         for processor, task in zip(processors, tasks, strict=True):
             processor._task = task
             self.at(processor._clock).wakes.append((processor, 0))
@@ -414,7 +413,7 @@ class Engine:
             accepted: list[SimulatedProcessor] = []
             if events.submissions:
                 if len(events.submissions) > 1:
-                    events.submissions.sort(key=_pid)
+                    events.submissions.sort(key=itemgetter(0))  # the pid
                 for submission in events.submissions:
                     dest = submission[2]
                     pending[dest].append((len(self._source), submission))
@@ -529,10 +528,6 @@ def exit_error(processor: SimulatedProcessor, error: SystemExit) -> ProcessorErr
     status = f" with status {error.code!r}" if error.code else ""
     text = f"pybsp.logp: processor {processor.pid} called sys.exit{status} at time {processor.time}"
     return ProcessorError(text, processor.pid, 0, "")
-
-
-def _pid(submission: _Submission) -> int:
-    return submission[0]
 
 
 class _Sources(Sequence[int]):

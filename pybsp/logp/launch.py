@@ -7,7 +7,6 @@ not meet, so one that fails tells the others by a message, which makes them leav
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +20,7 @@ from ..ground.clocks import Clock
 from ..ground.convert import check_program
 from ..ground.failures import Failure, failure_of, learned, processor_error, speaker
 from ..ground.files import require_outputs
-from ..ground.versions import versions
+from ..ground.versions import now, versions
 from ..ledger import chrome
 from ..ledger.ledger_file import acknowledge
 from ..machines.logp import LogPMachine
@@ -182,7 +181,7 @@ def run(
         if path and session.timeline is not None:
             file = chrome.trace_file if simulated is None else simulated.file_of_traces()
             file.add_logp(
-                path, TracedRun(session.timeline, "global", True, ["virtual"] * p, _now(), versions(virtual=True))
+                path, TracedRun(session.timeline, "global", True, ["virtual"] * p, now(), versions(virtual=True))
             )
         result: Result = found.results[0]
         return result
@@ -280,7 +279,7 @@ class _LogPSession(Session[RankProcessor]):
                 predicted = predict(timeline)
             except UsageError as error:
                 announce(f"pybsp: the trace {path} has no prediction: {error}")
-        traced = TracedRun(timeline, self._capacity, False, self.hosts, _now(), versions(virtual=False), predicted)
+        traced = TracedRun(timeline, self._capacity, False, self.hosts, now(), versions(virtual=False), predicted)
         chrome.trace_file.add_logp(path, traced)
 
     def fail(self, processor: RankProcessor, error: BaseException) -> None:
@@ -318,10 +317,6 @@ def _without_ledger(path: str | None) -> list[str]:
         f"a LogP run has no supersteps, and writes nothing to the ledger {path}; `pybsp run --trace FILE` keeps every "
         "message, which `pybsp report FILE` shows, and pybsp.routing.logp_on_bsp makes a BSP program with a ledger"
     ]
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
 
 
 def _machine(argument: LogPMachine | None, p: int) -> tuple[LogPMachine, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import greenlet
@@ -139,13 +140,10 @@ class TimelessExecution:
         results: list[Any] = [None] * p
         processors = [_TimelessProcessor(self, pid) for pid in range(p)]
 
-        def begun(pid: int) -> Callable[[], None]:
-            def run_processor() -> None:
-                results[pid] = bodies[pid](processors[pid])
+        def run_processor(pid: int) -> None:
+            results[pid] = bodies[pid](processors[pid])
 
-            return run_processor
-
-        tasks = [ProgramTask(begun(pid), self._hub) for pid in range(p)]
+        tasks = [ProgramTask(partial(run_processor, pid), self._hub) for pid in range(p)]
         for processor, task in zip(processors, tasks, strict=True):
             processor._task = task
         ready = list(range(p))

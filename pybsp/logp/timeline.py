@@ -371,22 +371,9 @@ class Timeline:
         sends, receives = _pairs(pids, kinds, peers)
         words[sends] = words[receives]
         origin = int(started.min())
-        return cls.of_columns(
-            machine,
-            np.searchsorted(pids, np.arange(machine.p + 1)),
-            kinds,
-            peers,
-            words,
-            begun - origin,
-            ready - origin,
-            ended - origin,
-            started - origin,
-            finished - origin,
-            work,
-            paced,
-            uncertain,
-            sent - len(sends),
-        )
+        first, left_out = np.searchsorted(pids, np.arange(machine.p + 1)), sent - len(sends)
+        times = begun - origin, ready - origin, ended - origin, started - origin, finished - origin
+        return cls.of_columns(machine, first, kinds, peers, words, *times, work, paced, uncertain, left_out)
 
     @classmethod
     def of_columns(

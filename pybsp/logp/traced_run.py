@@ -136,56 +136,38 @@ _FIELDS = fields(
 )
 
 
-def _misfit(name: str, expected: str, found: str) -> MisfitError:
-    misfit = MisfitError(expected, found)
-    misfit.steps.append(f".{name}")
-    return misfit
-
-
 def run_of(value: Any) -> TracedRun:
     """The decoder of a run in a trace file."""
     found: dict[str, Any] = _FIELDS(value)
     p, count = found["p"], sum(found["operations"])
     for name in _OF_PROCESSORS:
         if len(found[name]) != p:
-            raise _misfit(name, f"a list of p = {p}", f"one of {len(found[name])}")
+            raise MisfitError(f"a list of p = {p}", f"one of {len(found[name])}", f".{name}")
     for name in _COLUMNS:
         if len(found[name]) != count:
-            raise _misfit(name, f"a list of {count}, as operations says", f"one of {len(found[name])}")
+            raise MisfitError(f"a list of {count}, as operations says", f"one of {len(found[name])}", f".{name}")
     ends = [0, *accumulate(found["operations"])]
     for start, finished, low, high in zip(found["started"], found["finished"], ends, ends[1:], strict=False):
         if start + sum(found["computing"][low:high]) + sum(found["took"][low:high]) > finished:
-            raise _misfit("finished", "times after the last operations", "an earlier one")
+            raise MisfitError("times after the last operations", "an earlier one", ".finished")
     arrays = {name: np.array(found[name], np.int64) for name in (*_COLUMNS, *_OF_PROCESSORS) if name != "hosts"}
     first = np.array(ends)
     pids = np.repeat(np.arange(p), arrays["operations"])
     kinds = np.where(arrays["peers"] >= 0, SEND, RECV)
     peers = np.where(arrays["peers"] >= 0, arrays["peers"], -1 - arrays["peers"])
     if ((peers >= p) | (peers == pids)).any():
-        raise _misfit("peers", f"other processors below {p}", "the same, or one above")
+        raise MisfitError(f"other processors below {p}", "the same, or one above", ".peers")
     if not paired(pids, kinds, peers).all():
-        raise _misfit("peers", "as many messages sent as acquired between two processors", "others")
+        raise MisfitError("as many messages sent as acquired between two processors", "others", ".peers")
     steps = np.cumsum(arrays["computing"] + arrays["took"])  # of all together: what overflows cancels out again
     before = np.concatenate(([0], steps))[first[:-1]]
     ended = steps + np.repeat(arrays["started"] - before, arrays["operations"])
     begun = ended - arrays["took"]
-    timeline = Timeline.of_columns(
-        LogPMachine(p, **found["machine"]),
-        first,
-        kinds,
-        peers,
-        arrays["words"],
-        begun,
-        begun + arrays["ready"],
-        ended,
-        arrays["started"],
-        arrays["finished"],
-        arrays["work"],
-        found["paced"],
-        found["uncertain"],
-        found["left out"],
-        found["virtual"],
-    )
+    machine, ready = LogPMachine(p, **found["machine"]), begun + arrays["ready"]
+    of_processors = arrays["started"], arrays["finished"], arrays["work"]
+    about = found["paced"], found["uncertain"], found["left out"], found["virtual"]
+    of_operations = kinds, peers, arrays["words"], begun, ready, ended
+    timeline = Timeline.of_columns(machine, first, *of_operations, *of_processors, *about)
     return TracedRun(timeline, found["capacity"], found["virtual"], found["hosts"], found["date"], found["versions"])
 
 

@@ -121,10 +121,6 @@ def _with_notes(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     return found
 
 
-def _first(row: tuple[float, float, float, float]) -> float:
-    return row[0]
-
-
 @dataclass(frozen=True)
 class BSPMachine(MachinePart):
     """A BSP machine of p processors.
@@ -510,7 +506,7 @@ class BSPMachine(MachinePart):
         """
         latency, o_msg, g = self.l, self.o_msg, self.g
         if self.segments and h and messages:
-            row = bisect_right(self.segments, h / messages, key=_first) - 1
+            row = bisect_right(self.segments, h / messages, key=itemgetter(0)) - 1
             _, latency, o_msg, g = self.segments[row]
         communicating = g * h + o_msg * messages + self.o_item * items
         if self.cost == "max":

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import UsageError, harmless
 from ..ground.decoding import Decoder, decode, fields, number, read_json, shown, versioned, whole
-from ..ground.files import path_of, replacing
+from ..ground.files import path_of, writing
 from ..processes.process import MOST_PROCESSORS
 
 FORMAT = "pybsp-machine"
@@ -176,12 +176,9 @@ def replace_file(file: Path, content: dict[str, Any]) -> None:
     Raises:
         UsageError: it cannot be written.
     """
-    try:
-        with replacing(file) as beside:
-            json.dump(content, beside, indent=2, allow_nan=False)
-            beside.write("\n")
-    except OSError as error:
-        raise UsageError(f"machine file {file}: cannot be written ({error.strerror})") from error
+    with writing(file, f"machine file {file}") as beside:
+        json.dump(content, beside, indent=2, allow_nan=False)
+        beside.write("\n")
 
 
 def read_parts(file: Path) -> dict[str, Any]:

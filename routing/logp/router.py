@@ -165,7 +165,7 @@ class LogPRouter:
         return Arrival(None if uniform else words, notes, received, {})
 
     def part(self, transport: Transport, members: Sequence[int]) -> LogPRouter:
-        return self._machine.part(transport, members)
+        return LogPRouter(transport, self.routing.of(len(members)))
 
     def close(self) -> None:
         self._machine.close()
@@ -264,9 +264,6 @@ class _Simulated:
         what = _outcome(summary)
         return [(what, messages[pid], int(clocks[pid]), execution) for pid in range(machine.p)]
 
-    def part(self, transport: Transport, members: Sequence[int]) -> LogPRouter:
-        return LogPRouter(transport, self._routing.of(len(members)))
-
     def close(self) -> None:
         pass
 
@@ -304,9 +301,6 @@ class _RankMedium:
         self._proc.deadline = None
         self._proc.rest()
         return _outcome(summary)._replace(packets=[message.payload for message in messages])
-
-    def part(self, transport: Transport, members: Sequence[int]) -> LogPRouter:
-        return LogPRouter(transport, self._routing.of(len(members)))
 
     def close(self) -> None:
         self._proc.close()

@@ -52,6 +52,8 @@ class ApplicationCube(Network):
         self._ends = 2 * p + inner
         self.tails = np.concatenate((cube.tails, self.places, inner))
         self.heads = np.concatenate((cube.heads, inner, self._ends))
+        self.gamma, self.delta = 1.0, float(self.n + 2)
+        self.diameter = self.n + 2
 
     @property
     def ends(self) -> Ints:
@@ -73,18 +75,6 @@ class ApplicationCube(Network):
         p = self.p
         outside = (at != to) * ((at >= p).astype(np.int64) + (to >= p))
         return np.asarray(self.cube.distance(at % p, to % p, state) + outside, np.int64)
-
-    @property
-    def gamma(self) -> float:
-        return 1.0
-
-    @property
-    def delta(self) -> float:
-        return float(self.n + 2)
-
-    @property
-    def diameter(self) -> int:
-        return self.n + 2
 
     @property
     def bisection(self) -> int:

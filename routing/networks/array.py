@@ -37,7 +37,38 @@ def equal_sides(name: str, p: int, d: int) -> tuple[int, ...]:
     return (fit(f"{d}-d {name}", p, f"side^{d} for a whole side", lambda n: n**d, 1),) * d
 
 
-class Array(Ported):
+class Gridded(Ported):
+    """Nodes are the points of a grid, the last axis fastest; port 2i of a node leads down along axis i, 2i + 1 up.
+
+    Attributes:
+        sides: how many nodes there are along each axis.
+        coordinates: of each node, shape (p, d).
+    """
+
+    def __init__(self, name: str, sides: Sequence[int]) -> None:
+        self.sides = sides_of(name, sides)
+        self.p = math.prod(self.sides)
+        self.name = f"{name} of {' x '.join(map(str, self.sides))}"
+        self.places = np.arange(self.p)
+        self.coordinates = np.stack(np.unravel_index(self.places, self.sides), axis=1)
+        self._sides = np.array(self.sides)
+        self.gamma = self.delta = float(max(self.sides))
+
+    def beside(self, way: int) -> Ints:
+        """The node that is next to each along each axis, round the ends, up (1) or down (-1); shape (p, d)."""
+        strides = np.array([math.prod(self.sides[axis + 1 :]) for axis in range(len(self.sides))])
+        found: Ints = self.places[:, None] + ((self.coordinates + way) % self._sides - self.coordinates) * strides
+        return found
+
+    def join(self, down: Ints, up: Ints) -> None:
+        """Set nodes and links: each node's neighbours along each axis, shape (p, d); -1: none."""
+        self.wire(np.stack((down, up), axis=2).reshape(self.p, -1))
+
+    def _rule(self, wrap: bool) -> Rule:
+        return Rule(1, len(self.sides), wrap, self._sides, np.ascontiguousarray(self.coordinates), self._links)
+
+
+class Array(Gridded):
     """Nodes are the points of a grid, the last axis fastest; those next to each other along an axis are joined.
 
     Args:
@@ -60,17 +91,10 @@ class Array(Ported):
     ordered = True
 
     def __init__(self, sides: Sequence[int]) -> None:
-        self.sides = sides_of("array", sides)
-        self.p = math.prod(self.sides)
-        self.name = f"array of {' x '.join(map(str, self.sides))}"
-        self.places = np.arange(self.p)
-        self.coordinates = np.stack(np.unravel_index(self.places, self.sides), axis=1)  # of each node, shape (p, d)
-        near = np.empty((self.p, len(self.sides), 2), np.int64)
-        for axis, side in enumerate(self.sides):
-            along, stride = self.coordinates[:, axis], math.prod(self.sides[axis + 1 :])
-            near[:, axis, 0] = np.where(along > 0, self.places - stride, -1)
-            near[:, axis, 1] = np.where(along < side - 1, self.places + stride, -1)
-        self.wire(near.reshape(self.p, -1))
+        super().__init__("array", sides)
+        down = np.where(self.coordinates > 0, self.beside(-1), -1)
+        self.join(down, np.where(self.coordinates < self._sides - 1, self.beside(1), -1))
+        self.diameter = sum(self.sides) - len(self.sides)
 
     def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         way = self.coordinates[to] - self.coordinates[at]
@@ -79,25 +103,10 @@ class Array(Ported):
         return self.link(at, 2 * axis + up), state
 
     def rule(self) -> Rule | None:
-        if type(self).step is not Array.step:
-            return None
-        sides = np.array(self.sides)
-        return Rule(1, len(sides), False, sides, np.ascontiguousarray(self.coordinates), self._links)
+        return self._rule(wrap=False) if type(self).step is Array.step else None
 
     def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
         return np.asarray(np.abs(self.coordinates[to] - self.coordinates[at]).sum(axis=1))
-
-    @property
-    def gamma(self) -> float:
-        return float(max(self.sides))
-
-    @property
-    def delta(self) -> float:
-        return float(max(self.sides))
-
-    @property
-    def diameter(self) -> int:
-        return sum(self.sides) - len(self.sides)
 
     @property
     def bisection(self) -> int:

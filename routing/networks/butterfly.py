@@ -46,6 +46,8 @@ class Butterfly(Ported):
         up, down = (level + 1) % n, (level - 1) % n
         heads = (up << n | row, up << n | row ^ (1 << level), down << n | row, down << n | row ^ (1 << down))
         self.wire(np.stack(heads, axis=1))
+        self.gamma = self.delta = float(np.log2(p))
+        self.diameter = n + n // 2  # n up and n/2 along the row, which is also the graph's diameter
 
     def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         level, wrong, left = self._left(at, to)
@@ -65,19 +67,6 @@ class Butterfly(Ported):
         """The level, the bits of the row that are wrong, and how many levels up the end is."""
         level = at >> self.n
         return level, (at ^ to) & ((1 << self.n) - 1), ((to >> self.n) - level) % self.n
-
-    @property
-    def gamma(self) -> float:
-        return float(np.log2(self.p))
-
-    @property
-    def delta(self) -> float:
-        return float(np.log2(self.p))
-
-    @property
-    def diameter(self) -> int:
-        """n up and n/2 along the row, which is also the graph's diameter."""
-        return self.n + self.n // 2
 
     @property
     def bisection(self) -> int:

@@ -62,6 +62,8 @@ class KaryFatTree(Network):
             (self._edge + self.places // half, self._over + pod * half + choice, self._core + number * half + choice)
         )
         self.tails, self.heads = np.concatenate((lower, upper)), np.concatenate((upper, lower))
+        self.gamma = 1.0  # each switch has as many links up as down; the hashes of ECMP spread a few flows unevenly
+        self.delta, self.diameter = 6.0, 6
 
     def begin(self, at: Ints, to: Ints, rng: np.random.Generator) -> Ints:
         """The number by which a packet chooses its way up."""
@@ -104,19 +106,6 @@ class KaryFatTree(Network):
         pod = np.where(level <= 1, edge // half, (at - self._over) // half)
         above = np.where(edge == to // half, 1, np.where(pod == to // (half * half), 2, 3))
         return np.where(level <= 1, above, np.where((level == 2) & (pod == to // (half * half)), 2, 3))
-
-    @property
-    def gamma(self) -> float:
-        """1: each switch has as many links up as down. (The hashes of ECMP spread a few flows unevenly.)"""
-        return 1.0
-
-    @property
-    def delta(self) -> float:
-        return 6.0
-
-    @property
-    def diameter(self) -> int:
-        return 6
 
     @property
     def bisection(self) -> int:

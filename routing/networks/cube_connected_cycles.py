@@ -42,6 +42,9 @@ class CubeConnectedCycles(Ported):
         row, i = np.divmod(self.places, n)
         heads = (row * n + (i + 1) % n, row * n + (i - 1) % n, (row ^ (1 << i)) * n + i)
         self.wire(np.stack(heads, axis=1))
+        self.gamma = self.delta = float(np.log2(p))
+        # n across, n - 1 on, and n/2 along the cycle: 1 more than the graph's, 2 n + n/2 - 2, from n = 4 on.
+        self.diameter = 2 * n - 1 + n // 2
 
     def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         i, wrong, left = self._left(at, to)
@@ -61,19 +64,6 @@ class CubeConnectedCycles(Ported):
         row, i = np.divmod(at, self.n)
         row_to, i_to = np.divmod(to, self.n)
         return i, np.bitwise_xor(row, row_to), (i_to - i) % self.n
-
-    @property
-    def gamma(self) -> float:
-        return float(np.log2(self.p))
-
-    @property
-    def delta(self) -> float:
-        return float(np.log2(self.p))
-
-    @property
-    def diameter(self) -> int:
-        """n across, n - 1 on, and n/2 along the cycle: 1 more than the graph's, 2 n + n/2 - 2, from n = 4 on."""
-        return 2 * self.n - 1 + self.n // 2
 
     @property
     def bisection(self) -> int:

@@ -72,6 +72,9 @@ class Dragonfly(Network):
         self._each = heads.shape[1]
         self.tails = np.concatenate((self.places, np.repeat(p + router, self._each)))
         self.heads = np.concatenate((p + self.places // t, heads.ravel()))
+        self.gamma = max(1.0, (a * t) ** 2 / p)  # of the link between two groups, where all send anywhere
+        self.diameter = 5 if a > 1 else 3  # of the routes between processors, and the most between two of the graph
+        self.delta = float(self.diameter)
 
     @property
     def middles(self) -> Ints:
@@ -107,21 +110,6 @@ class Dragonfly(Network):
     def channel(self, at: Ints, to: Ints, link: Ints, hops: Ints) -> Ints:
         a = self.shape[0]
         return np.asarray(self._where(self.heads[link]) // a == self._where(to) // a, np.int64)
-
-    @property
-    def gamma(self) -> float:
-        """What the link between two groups carries for each packet that every processor sends anywhere; at least 1."""
-        a, t, _ = self.shape
-        return max(1.0, (a * t) ** 2 / self.p)
-
-    @property
-    def delta(self) -> float:
-        return float(self.diameter)
-
-    @property
-    def diameter(self) -> int:
-        """Of the routes between processors, which is also the most between two of the graph."""
-        return 5 if self.shape[0] > 1 else 3
 
     @property
     def bisection(self) -> int:

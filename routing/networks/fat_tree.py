@@ -64,6 +64,9 @@ class FatTree(Network):
         ends = np.stack((child, child // 2), axis=1) - 1
         each = np.repeat(self._capacity[2:], 2)
         self.tails, self.heads = np.repeat(ends.ravel(), each), np.repeat(ends[:, ::-1].ravel(), each)
+        self.gamma = float((2.0 ** np.arange(n) / self.capacities).max(initial=1.0))  # a subtree's leaves for each link
+        self.delta = float(n)
+        self.diameter = 2 * n  # up to the root and down, which is also the most between two leaves of the graph
 
     def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         x, end, below = self._where(at, to)
@@ -80,20 +83,6 @@ class FatTree(Network):
     def _where(self, at: Ints, to: Ints) -> tuple[Ints, Ints, Ints]:
         """Node and end as numbers of the heap, and the node's height."""
         return at + 1, to + 1, self.n + 1 - bit_length(at + 1)
-
-    @property
-    def gamma(self) -> float:
-        """Leaves of a subtree for each of its links, at most."""
-        return float((2.0 ** np.arange(self.n) / self.capacities).max(initial=1.0))
-
-    @property
-    def delta(self) -> float:
-        return float(self.n)
-
-    @property
-    def diameter(self) -> int:
-        """Up to the root and down, which is also the most between two leaves of the graph."""
-        return 2 * self.n
 
     @cached_property
     def bisection(self) -> int:

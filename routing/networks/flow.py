@@ -156,16 +156,8 @@ def flow(
     period, delay = (_per_link(name, given, links) for name, given in (("period", period), ("delay", delay)))
     if injections.load is not None:
         check_load("flow: injections", network, injections.load, period)
-    run = _FlowRun(
-        network,
-        injections,
-        Ways(network, routing, injections.packets),
-        period,
-        delay,
-        buffers,
-        channels,
-        generator("flow", seed),
-    )
+    ways, rng = Ways(network, routing, injections.packets), generator("flow", seed)
+    run = _FlowRun(network, injections, ways, period, delay, buffers, channels, rng)
     steps = run.run(until)
     busy = run.load * period - np.maximum(run.free_at - steps, 0)  # not what a link carries when all is over
     return Flow(network, injections, steps, run.delivered, run.hops, run.longest, run.load, period, busy)

@@ -35,12 +35,14 @@ class Graph:
         name: for people.
         nodes: number of nodes.
         tails, heads: the nodes at which each link begins and ends, shape (links,); two links for an edge.
+        diameter: the most links that `step` has a packet take.
     """
 
     name: str
     nodes: int
     tails: Ints
     heads: Ints
+    diameter: int
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -59,9 +61,4 @@ class Graph:
 
     def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
         """The links that each packet takes from `at` to `to`, at most `diameter`; `state` as `step` at `at` left it."""
-        raise NotImplementedError
-
-    @property
-    def diameter(self) -> int:
-        """The most links that `step` has a packet take."""
         raise NotImplementedError

@@ -44,6 +44,8 @@ class Hypercube(Network):
         self.places = np.arange(p)
         self.tails = np.repeat(self.places, n)
         self.heads = (self.places[:, None] ^ (1 << np.arange(n))).ravel()
+        self.gamma, self.delta = 1.0, float(n)
+        self.diameter = n
 
     def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         differ = at ^ to
@@ -63,18 +65,6 @@ class Hypercube(Network):
 
     def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
         return np.asarray(np.bitwise_count(at ^ to), np.int64)
-
-    @property
-    def gamma(self) -> float:
-        return 1.0
-
-    @property
-    def delta(self) -> float:
-        return float(self.n)
-
-    @property
-    def diameter(self) -> int:
-        return self.n
 
     @property
     def bisection(self) -> int:

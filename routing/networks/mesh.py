@@ -71,6 +71,7 @@ class Mesh(Array):
         self.ordered = self.adaptive = order != "spread"
         rows, columns = scheme.coordinates(p).T
         self.places = rows * self.side + columns
+        self.diameter = (3 if order == "spread" else 2) * (self.side - 1)
 
     def begin(self, at: Ints, to: Ints, rng: np.random.Generator) -> Ints:
         """The row along which each packet is to go."""
@@ -104,7 +105,3 @@ class Mesh(Array):
         goal = np.where(column != target, state, last)
         left: Ints = np.abs(goal - row) + np.abs(target - column) + np.abs(last - goal)
         return left
-
-    @property
-    def diameter(self) -> int:
-        return (3 if self.order == "spread" else 2) * (self.side - 1)

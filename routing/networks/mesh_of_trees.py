@@ -66,6 +66,8 @@ class MeshOfTrees(Ported):
                     child = 2 * inner + port - 1
                     heads[here, port] = np.where(child < k, start + line * (k - 1) + child, leaf + (child - k) * stride)
         self.wire(heads)
+        self.gamma, self.delta = float(k), float(2 * n)
+        self.diameter = 4 * n  # up and down two trees, which is also the most between two leaves of the graph
 
     def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         in_row = self._in_row[at]
@@ -87,19 +89,6 @@ class MeshOfTrees(Ported):
         """Links of a tree from a node to a leaf."""
         below = self.n + 1 - bit_length(x)
         return below + 2 * bit_length(x ^ leaf >> below)
-
-    @property
-    def gamma(self) -> float:
-        return float(self.k)
-
-    @property
-    def delta(self) -> float:
-        return float(2 * self.n)
-
-    @property
-    def diameter(self) -> int:
-        """Up and down two trees, which is also the most between two leaves of the graph."""
-        return 4 * self.n
 
     @property
     def bisection(self) -> int:

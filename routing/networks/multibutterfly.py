@@ -46,6 +46,8 @@ class Multibutterfly(Network):
         heads = Splitters(self.p, d, seed).heads.astype(np.int64)
         self.tails = np.repeat(np.arange(p * self.n), 2 * d)
         self.heads = (heads + (np.arange(1, self.n + 1) % max(self.n, 1) * p)[:, None, None]).ravel()
+        self.gamma, self.delta = 1.0, float(self.n)
+        self.diameter = self.n
 
     def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         side = to >> self.n - 1 - at // self.p & 1
@@ -53,18 +55,6 @@ class Multibutterfly(Network):
 
     def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
         return np.where(at == to, 0, self.n - at // self.p)
-
-    @property
-    def gamma(self) -> float:
-        return 1.0
-
-    @property
-    def delta(self) -> float:
-        return float(self.n)
-
-    @property
-    def diameter(self) -> int:
-        return self.n
 
     @property
     def bisection(self) -> int:

@@ -26,7 +26,9 @@ class Network(Graph):
         ordered: whether packets cannot wait for each other in a circle where links have one virtual channel.
         adaptive: whether all links that lead nearer, by `distance` without what `step` remembers, are on ways to the
             end, so that packets may choose among them.
-        name, nodes, tails, heads: a `Graph`'s.
+        gamma: gamma(p) of *BSP vs LogP*, Table 1, with constant 1: steps for each of the h packets of an h-relation.
+        delta: delta(p) there, with constant 1: steps beside those.
+        name, nodes, tails, heads, diameter: a `Graph`'s.
 
     Examples:
         >>> from pybsp.routing.networks import network
@@ -43,6 +45,8 @@ class Network(Graph):
     places: Ints
     ordered: bool = False
     adaptive: bool = True
+    gamma: float
+    delta: float
 
     # -- where packets end
 
@@ -71,16 +75,6 @@ class Network(Graph):
         return np.zeros_like(hops) if self.ordered else hops
 
     # -- figures
-
-    @property
-    def gamma(self) -> float:
-        """gamma(p) of *BSP vs LogP*, Table 1, with constant 1: steps for each of the h packets of an h-relation."""
-        raise NotImplementedError
-
-    @property
-    def delta(self) -> float:
-        """delta(p) of *BSP vs LogP*, Table 1, with constant 1: steps beside those."""
-        raise NotImplementedError
 
     @property
     def bisection(self) -> int:

@@ -64,6 +64,8 @@ class PrunedButterfly(Ported):
                 # The same edges downwards: of each switch above, one to its left tree node and one to its right.
                 heads[above, 2 + (self._tree[here] & 1)] = here
         self.wire(heads)
+        self.gamma, self.delta = float(np.sqrt(p)), float(n)
+        self.diameter = 2 * n  # up to the root and down, which is also the most between two leaves of the graph
 
     def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         height = self._height[at]
@@ -75,19 +77,6 @@ class PrunedButterfly(Ported):
     def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
         height = self._height[at]
         return height + 2 * bit_length(self._tree[at] ^ to >> height)
-
-    @property
-    def gamma(self) -> float:
-        return float(np.sqrt(self.p))
-
-    @property
-    def delta(self) -> float:
-        return float(self.n)
-
-    @property
-    def diameter(self) -> int:
-        """Up to the root and down, which is also the most between two leaves of the graph."""
-        return 2 * self.n
 
     @property
     def bisection(self) -> int:

@@ -46,6 +46,8 @@ class ShuffleExchange(Ported):
         top = max(n - 1, 0)
         heads = (v ^ 1 if n else v, (v << 1 | v >> top) & (p - 1), v >> 1 | (v & 1) << top)
         self.wire(np.stack(heads, axis=1))
+        self.gamma = self.delta = float(n)
+        self.diameter = max(2 * n - 1, 0)  # n exchanges and n - 1 shuffles, which is also the graph's diameter
 
     def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         done = (state + 1) // 2
@@ -65,19 +67,6 @@ class ShuffleExchange(Ported):
             at[on] = self.heads[links]
             taken[on] += 1
         return taken
-
-    @property
-    def gamma(self) -> float:
-        return float(self.n)
-
-    @property
-    def delta(self) -> float:
-        return float(self.n)
-
-    @property
-    def diameter(self) -> int:
-        """n exchanges and n - 1 shuffles, which is also the graph's diameter."""
-        return max(2 * self.n - 1, 0)
 
     @property
     def bisection(self) -> int:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from .array import equal_sides, sides_of
+from .array import Gridded, equal_sides
 from .graph import Rule
 from .network import Ints
-from .ports import Ported
 
 
-class Torus(Ported):
+class Torus(Gridded):
     """Nodes are the points of a grid, the last axis fastest; those next to each other on the ring along an axis are
     joined. Sides of 2 have one edge, not two.
 
@@ -46,62 +44,35 @@ class Torus(Ported):
     channels = 2
 
     def __init__(self, sides: Sequence[int]) -> None:
-        self.sides = sides_of("torus", sides)
-        self.p = math.prod(self.sides)
-        self.name = f"torus of {' x '.join(map(str, self.sides))}"
-        self.places = np.arange(self.p)
-        self.coordinates = np.stack(np.unravel_index(self.places, self.sides), axis=1)  # of each node, shape (p, d)
-        near = np.empty((self.p, len(self.sides), 2), np.int64)
-        for axis, side in enumerate(self.sides):
-            along, stride = self.coordinates[:, axis], math.prod(self.sides[axis + 1 :])
-            near[:, axis, 0] = self.places + ((along - 1) % side - along) * stride
-            near[:, axis, 1] = self.places + ((along + 1) % side - along) * stride
-            if side == 2:
-                near[:, axis, 0] = -1
-        self.wire(near.reshape(self.p, -1))
-        self._strides = np.array(self.sides)
+        super().__init__("torus", sides)
+        self.join(np.where(self._sides == 2, -1, self.beside(-1)), self.beside(1))
+        self.diameter = sum(side // 2 for side in self.sides)
 
     def step(self, at: Ints, to: Ints, state: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         here = self.coordinates[at]
-        way = (self.coordinates[to] - here) % self._strides  # how far up
+        way = (self.coordinates[to] - here) % self._sides  # how far up
         axis = (way != 0).argmax(axis=1)
         each = np.arange(len(at))
-        up, side = way[each, axis], self._strides[axis]
+        up, side = way[each, axis], self._sides[axis]
         goes_up = (2 * up < side) | ((2 * up == side) & (here[each, axis] % 2 == 0)) | (side == 2)
         return self.link(at, 2 * axis + goes_up), state
 
     def rule(self) -> Rule | None:
-        if type(self).step is not Torus.step:
-            return None
-        sides = np.array(self.sides)
-        return Rule(1, len(sides), True, sides, np.ascontiguousarray(self.coordinates), self._links)
+        return self._rule(wrap=True) if type(self).step is Torus.step else None
 
     def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
-        up = (self.coordinates[to] - self.coordinates[at]) % self._strides
-        return np.asarray(np.minimum(up, self._strides - up).sum(axis=1))
+        up = (self.coordinates[to] - self.coordinates[at]) % self._sides
+        return np.asarray(np.minimum(up, self._sides - up).sum(axis=1))
 
     def channel(self, at: Ints, to: Ints, link: Ints, hops: Ints) -> Ints:
         here, there, end = self.coordinates[at], self.coordinates[self.heads[link]], self.coordinates[to]
         axis = (here != there).argmax(axis=1)
         each = np.arange(len(at))
         here, there, end = here[each, axis], there[each, axis], end[each, axis]
-        side = self._strides[axis]
+        side = self._sides[axis]
         up = ((there - here) % side == 1) & (side > 2)
         down = ((here - there) % side == 1) & (side > 2)
         return np.where((up & (here > end)) | (down & (here < end)), 0, 1)
-
-    @property
-    def gamma(self) -> float:
-        """Of uniform traffic a link on the longest side carries at most side/8 packets for each that a node sends."""
-        return float(max(self.sides))
-
-    @property
-    def delta(self) -> float:
-        return float(max(self.sides))
-
-    @property
-    def diameter(self) -> int:
-        return sum(side // 2 for side in self.sides)
 
     @property
     def bisection(self) -> int:

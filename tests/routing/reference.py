@@ -121,6 +121,7 @@ class Graph(Network):
             far = np.minimum(far, far[:, [middle]] + far[[middle]])
         assert far.max(initial=0) < nodes
         self.far = far
+        self.diameter = int(far.max(initial=0))
         self.leading = {
             (node, end): [k for k, (a, b) in enumerate(links) if a == node and far[b, end] == far[node, end] - 1]
             for node in range(nodes)
@@ -140,10 +141,6 @@ class Graph(Network):
     def distance(self, at: Ints, to: Ints, state: Ints) -> Ints:
         distances: Ints = self.far[at, to]
         return distances
-
-    @property
-    def diameter(self) -> int:
-        return int(self.far.max(initial=0))
 
 
 def random_graph(nodes: int, more: int, seed: int, draws: bool = False) -> Graph:

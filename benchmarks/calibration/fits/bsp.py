@@ -13,9 +13,11 @@ items, which travel as one message to each destination.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from itertools import combinations
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +25,7 @@ import numpy.typing as npt
 from ..estimates import Estimate, Flag
 from ..flags import flag, left_out, regimes
 from ..results import BSPFit, Errors, Rate, Segment
-from ..samples import Point, Sample
+from ..samples import Point, Sample, grouped
 from .bootstrap import Table, uncertain
 from .intervals import f_tail
 from .least_squares import condition, nonnegative, relative
@@ -57,21 +59,21 @@ def fit_bsp(
     if fit is None:
         return None
     rates, r, flags = fit_rates(rate_samples, seed)
-    return BSPFit(**{**fit.__dict__, "rates": rates, "r": r, "flags": (*fit.flags, *flags)})
+    return dataclasses.replace(fit, rates=rates, r=r, flags=(*fit.flags, *flags))
 
 
 def predict(fit: BSPFit, h: float, messages: float, items: float = 0) -> float:
     """Seconds of a superstep in which nothing is computed, as `pybsp.BSPMachine` with the same segments says."""
     if not h or not messages:
         return fit.l.value
-    segment = segment_of(fit, h / messages)
+    segment = segment_of(fit.segments, h / messages)
     queued = 0.0 if fit.o_item is None else fit.o_item.value * items
     return segment.l.value + segment.o_msg.value * messages + segment.g.value * h + queued
 
 
-def segment_of(fit: BSPFit, words: float) -> Segment:
+def segment_of(segments: Sequence[Segment], words: float) -> Segment:
     """The line for messages of so many words."""
-    return [segment for segment in fit.segments if segment.words <= words or segment is fit.segments[0]][-1]
+    return [segment for segment in segments if segment.words <= words or segment is segments[0]][-1]
 
 
 def design_of(points: Sequence[Point]) -> Array:
@@ -251,12 +253,10 @@ def fit_rates(samples: Sequence[Sample], seed: int = 0) -> tuple[tuple[Rate, ...
     r is the geometric mean of the vector kernels' rates ("axpy" and "dot"), in cache and out of it: of supersteps whose
     kernel is not known, each is wrong by the same factor at worst. The table says which to use where it is known.
     """
-    kernels: dict[Point, list[Sample]] = {}
-    for sample in samples:
-        kernels.setdefault(sample.point, []).append(sample)
+    kernels = grouped(samples, attrgetter("point"))
     rates, flags = [], []
     for point, of in sorted(kernels.items(), key=lambda item: (item[0].pattern, item[0].size)):
-        by_pid = {pid: Table.of([sample for sample in of if sample.pid == pid]) for pid in sorted({s.pid for s in of})}
+        by_pid = {pid: Table.of(own) for pid, own in sorted(grouped(of, attrgetter("pid")).items())}
         median = {pid: float(across(table.medians())[0]) for pid, table in by_pid.items() if table.points}
         if not median or point.work <= 0:
             continue
@@ -317,7 +317,7 @@ def _half(segments: Sequence[Segment], sizes: Array) -> int | None:
     """The smallest size measured whose words cost at most twice g, when its messages are many."""
     last = segments[-1].g.value
     for words in np.unique(np.ceil(sizes[sizes > 0])):
-        segment = [s for s in segments if s.words <= words or s is segments[0]][-1]
+        segment = segment_of(segments, words)
         if segment.o_msg.value / words + segment.g.value <= 2 * last:
             return int(words)
     return None

@@ -97,7 +97,8 @@ def _seconds(
     if not point.h:
         return bsp_fit.l.value
 
-    lines = {where: segment_of(fit, point.h / point.busiest) for where, fit in found.items() if where != "inter-all"}
+    words_each = point.h / point.busiest
+    lines = {where: segment_of(fit.segments, words_each) for where, fit in found.items() if where != "inter-all"}
     within = lines["intra"].g.value * words.h_intra
     between = lines["inter"].g.value * words.h_inter
     if injection is not None:

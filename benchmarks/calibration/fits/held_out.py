@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from ..flags import flag, left_out
 from ..results import HeldOut, Predicted
-from ..samples import Point, Sample
+from ..samples import Point, Sample, grouped
 from .bootstrap import Table
 from .bsp import errors
 from .intervals import batch_medians, median_interval
@@ -22,13 +23,11 @@ def held_out(samples: Sequence[Sample], predict: Callable[[Point], float]) -> He
         samples: of experiment "held-out".
         predict: seconds of a point, by the machine that programs will be predicted by.
     """
-    by_point: dict[Point, list[Sample]] = {}
-    for sample in samples:
-        by_point.setdefault(sample.point, []).append(sample)
+    of_point = grouped(samples, attrgetter("point"))
     table = Table.of(samples)
     points = []
     for point in table.points:
-        medians = list(batch_medians(by_point[point]).values())
+        medians = list(batch_medians(of_point[point]).values())
         measured = median_interval(medians)
         points.append(Predicted(point.pattern, point.size, point.h, point.busiest, measured, predict(point)))
     if not points:

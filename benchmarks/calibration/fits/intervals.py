@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
 
 from ..estimates import Estimate
-from ..samples import Sample
+from ..samples import Sample, grouped
 
 Array = npt.NDArray[np.float64]
 
@@ -37,12 +38,15 @@ def median_interval(values: Sequence[float] | Array) -> Estimate:
     return Estimate(float(np.median(ordered)), float(ordered[max(low, 1) - 1]), float(ordered[min(high, n) - 1]))
 
 
+def median_seconds(samples: Sequence[Sample]) -> float:
+    """Of some samples, one at least."""
+    return float(np.median([sample.seconds for sample in samples]))
+
+
 def batch_medians(samples: Sequence[Sample]) -> dict[tuple[int, int], float]:
     """Median seconds of each (launch, batch), in order; the samples are of one point."""
-    batches: dict[tuple[int, int], list[float]] = {}
-    for sample in samples:
-        batches.setdefault((sample.launch, sample.batch), []).append(sample.seconds)
-    return {key: float(np.median(batches[key])) for key in sorted(batches)}
+    batches = grouped(samples, attrgetter("launch", "batch"))
+    return {key: median_seconds(batches[key]) for key in sorted(batches)}
 
 
 def lag1(values: Array) -> float:

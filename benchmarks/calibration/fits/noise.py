@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,11 @@ import numpy.typing as npt
 from ..estimates import Flag
 from ..flags import flag
 from ..results import Noise
-from ..samples import Point, Raw, Sample
+from ..samples import Point, Raw, Sample, grouped
 from ..sampling import lasting
 from .bootstrap import COMPARED, Table
 from .bsp import UNEVEN
-from .intervals import lag1, median_interval
+from .intervals import lag1, median_interval, median_seconds
 
 Array = npt.NDArray[np.float64]
 
@@ -29,11 +30,9 @@ NOISY = 1.25  # mean over median, above which there is a flag
 
 def noise(raw: Raw) -> tuple[Noise, tuple[Flag, ...]]:
     """Of all samples; flags are machine-wide."""
-    points: dict[Point, list[Sample]] = {}
-    for sample in raw.samples:
-        if sample.seconds > 0:
-            points.setdefault(sample.point, []).append(sample)
-    supersteps = [s for s in raw.samples if s.point.experiment not in ("rate", "logp") and s.seconds > 0]
+    samples = [sample for sample in raw.samples if sample.seconds > 0]
+    points = grouped(samples, attrgetter("point"))
+    supersteps = [sample for sample in samples if sample.point.experiment not in ("rate", "logp")]
     drift, flags = _drift(supersteps)
     skew = [_skew(of) for of in points.values() if len(of) >= 5]
     quiet = Noise(
@@ -45,7 +44,7 @@ def noise(raw: Raw) -> tuple[Noise, tuple[Flag, ...]]:
     )
     flags += _launches(supersteps)
     flags += _crowded(raw)
-    flags += _processors([sample for sample in raw.samples if sample.point.experiment == "rate" and sample.seconds > 0])
+    flags += _processors([sample for sample in samples if sample.point.experiment == "rate"])
     if quiet.mean_over_median > NOISY:
         flags.append(flag("noisy", skew=quiet.mean_over_median))
     if quiet.unconverged:
@@ -54,18 +53,16 @@ def noise(raw: Raw) -> tuple[Noise, tuple[Flag, ...]]:
 
 
 def _skew(samples: Sequence[Sample]) -> float:
-    values = [sample.seconds for sample in samples]
-    return float(np.mean(values) / np.median(values))
+    return float(np.mean([sample.seconds for sample in samples])) / median_seconds(samples)
 
 
 def _unconverged(samples: Sequence[Sample]) -> bool:
     """Whether the median's interval is too wide in the typical launch; of a kernel, that of its slowest processor."""
-    series: dict[tuple[int, int], list[float]] = {}
-    for sample in samples:
-        series.setdefault((sample.pid, sample.launch), []).append(sample.seconds)
-    slowest = max(series, key=lambda key: float(np.median(series[key])))[0]
+    series = grouped(samples, attrgetter("pid", "launch"))
+    slowest = max(series, key=lambda key: median_seconds(series[key]))[0]
     # As the sampling itself looks at them: samples that resemble their neighbours tell less than so many.
-    widths = [median_interval(lasting(values)[1]).width for (pid, _), values in series.items() if pid == slowest]
+    own = ([sample.seconds for sample in of] for (pid, _), of in series.items() if pid == slowest)
+    widths = [median_interval(lasting(values)[1]).width for values in own]
     return float(np.median(widths)) > WIDTH
 
 
@@ -96,12 +93,7 @@ def _drift(samples: Sequence[Sample]) -> tuple[float | None, list[Flag]]:
 
 def _end_over_start(samples: Sequence[Sample]) -> tuple[float, float] | None:
     """The ratio of the last third of the time to the first, and the standard error of its logarithm."""
-    usual: dict[Point, float] = {}
-    by_point: dict[Point, list[float]] = {}
-    for sample in samples:
-        by_point.setdefault(sample.point, []).append(sample.seconds)
-    for point, values in by_point.items():
-        usual[point] = float(np.median(values))
+    usual = {point: median_seconds(of) for point, of in grouped(samples, attrgetter("point")).items()}
     begin, end = min(s.at for s in samples), max(s.at for s in samples)
     early = [s for s in samples if s.at <= begin + (end - begin) / 3]
     late = [s for s in samples if s.at >= end - (end - begin) / 3]
@@ -116,10 +108,8 @@ def _end_over_start(samples: Sequence[Sample]) -> tuple[float, float] | None:
 
 def _batches(samples: Sequence[Sample], usual: dict[Point, float]) -> list[float]:
     """Logarithms of batch medians over what is usual for their points."""
-    batches: dict[tuple[Point, int], list[float]] = {}
-    for sample in samples:
-        batches.setdefault((sample.point, sample.batch), []).append(sample.seconds)
-    return [math.log(float(np.median(values)) / usual[point]) for (point, _), values in batches.items()]
+    batches = grouped(samples, attrgetter("point", "batch"))
+    return [math.log(median_seconds(of) / usual[point]) for (point, _), of in batches.items()]
 
 
 def _launches(samples: Sequence[Sample]) -> list[Flag]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
 import importlib
 import json
 import platform
@@ -19,6 +18,7 @@ from rich.progress import track
 import pybsp
 from pybsp.errors import UsageError
 from pybsp.ground.files import replacing, require_outputs
+from pybsp.ground.versions import now
 
 from .ranks import EMULATORS, EmulatedNetwork
 from .tables import columns, table
@@ -176,7 +176,7 @@ def read_figures(path: str, option: str, fits: Callable[[dict[str, Any]], bool])
 def about() -> dict[str, Any]:
     """When and by what figures were made."""
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "date": now(),
         "host": platform.node(),
         "python": platform.python_version(),
         "numpy": np.__version__,
