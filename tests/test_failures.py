@@ -911,8 +911,7 @@ def test_an_exception_after_a_failure_that_all_know_ends_the_job_where_the_other
 @pytest.mark.whole
 def test_what_keeps_a_rank_from_its_end_ends_the_job(program: Program, tmp_path: Path) -> None:
     path = program("""
-        from pybsp.rides.shown import Shown
-from pybsp.runs import world
+        from pybsp.runs import world
         pybsp.run(lambda bsp: bsp.sync())
         if RANK == 1:
             def fails(transport):
