@@ -74,16 +74,21 @@ def cost(
     if counts is not None:
         known = cost_of_sorting(name, machine, None, counts, itemsize, values)
         steps, after = (known[0]._replace(w=first), known[1]), known.after
+        if not indexed:
+            return Cost(machine, steps, after)
         back = _back(np.asarray(counts))
         third = back.counted((back.last - back.first).astype(np.int64))
     else:
         known = cost_of_sorting(name, machine, n, None, itemsize, values)
         sizes = [itemsize] if values is None else [itemsize, integer(f"{name}.cost", "values", values, 0)]
-        into, total = min(most(p, n) + p - 1, int(n.sum())), int(n.sum())
+        total = int(n.sum())
+        into = min(most(p, n) + p - 1, total)
         words = sum(-(-into * size // 8) + (min(p - 1, into) if size % 8 else 0) for size in sizes)
         steps, after = (known[0], known[1]._replace(h_in=words)), merging(p, into)
+        if not indexed:
+            return Cost(machine, steps, after)
         third = known[1]._replace(h_out=into, h_in=int(n.max()), messages=p - 1, M=total)
-    return Cost(machine, (*steps, third._replace(w=after)), 0.0) if indexed else Cost(machine, steps, after)
+    return Cost(machine, (*steps, third._replace(w=after)), 0.0)
 
 
 def run(

@@ -75,6 +75,18 @@ def read_description(text: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return tuple(shape), dtype_of((code if text[0] else text[form.size :]).rstrip(b"\0").decode())
 
 
+def write_long(part: memoryview, at: int, mine: int, kind: int, place: int, text: bytes) -> None:
+    """Write the record of an array of that description which lies there: `BESIDE`, or `PIPED`."""
+    LONG_HEAD.pack_into(part, at, mine, kind | len(text) << KIND_BITS, place, 0)
+    part[at + LONG_HEAD.size : at + LONG_HEAD.size + len(text)] = text
+
+
+def read_long(part: memoryview, at: int, size: int) -> tuple[int, bytes]:
+    """Where that array lies, and its description, of so many bytes."""
+    begin = at + LONG_HEAD.size
+    return LONG_HEAD.unpack_from(part, at)[2], bytes(part[begin : begin + size])
+
+
 def show(shown: Shown, at: int, mine: int, value: Any) -> bool:
     """Write the record of a number, or of what an operator made of numbers; whether it has room for that."""
     if write_number(shown.mine, at, mine, value):

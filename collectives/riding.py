@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..bsp import BSP
+from ..ground.pickles import unpickled
 from ..ground.short_records import NUMBERS
 from ..rides.notes import Notes
 from ..rides.ride import OF_SUPERSTEP, Ride, Start, Supersteps
@@ -233,7 +234,7 @@ def read_number(note: Any) -> Any:
     """The number of a note."""
     if type(note) is tuple:
         return np.float64(note[0]) if len(note) == 1 else np.frombuffer(note[1], note[0])[0]
-    return pickle.loads(note) if type(note) is bytes else note
+    return unpickled(note) if type(note) is bytes else note
 
 
 noted_array = np.ndarray.tobytes  # all know dtype and shape; a copy: the value may be worked on before it is sent

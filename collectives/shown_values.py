@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ground.chunk import pack_counts
-from ..ground.copying import copy, record
+from ..ground.copying import record
 from ..ground.short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTHING, write_number
 from ..rides.shown import ELSEWHERE, NOT_SHOWN, Counts, Shown
 from ..ways import BY_RECORD
@@ -34,6 +34,8 @@ from .record_layouts import (
     is_described,
     read,
     read_description,
+    read_long,
+    write_long,
 )
 
 LONG = -1.0  # instead of words: it has no room in a record, or is no array that can be described
@@ -152,16 +154,11 @@ class ShownValues:
 
     def _write_beside(self, at: int, sign: int, array: Array, room: int, text: bytes) -> tuple[float, int]:
         """`write` of an array that has that description, and no room in a record; without one it has none at all."""
-        nbytes, size = array.nbytes, LONG_HEAD.size + len(text)
-        if not text or size > room:
+        size = LONG_HEAD.size + len(text)
+        if not text or size > room or (place := self._shown.lay_beside(array)) == ELSEWHERE:
             return LONG, 0
-        place, memory = self._shown.overflow(nbytes)
-        if place == ELSEWHERE:
-            return LONG, 0
-        copy(array, np.ndarray(array.shape, array.dtype, memory))
-        LONG_HEAD.pack_into(self._mine, at, sign, BESIDE | len(text) << KIND_BITS, place, 0)
-        self._mine[at + LONG_HEAD.size : at + size] = text
-        return float((nbytes + 7) >> 3), size
+        write_long(self._mine, at, sign, BESIDE, place, text)
+        return float((array.nbytes + 7) >> 3), size
 
     def show(self, name: str, label: float, sign: int, payloads: list[Any]) -> list[Any]:
         """End a superstep in which the destinations get these, which are sent where they have no room.
@@ -312,9 +309,7 @@ class ShownValues:
                 text = DESCRIPTION[size].unpack_from(part, at)[2]
             return self._read.get((k, at, text)) or self._array(k, at, text, at + HEAD.size + size)
         if kind == BESIDE:
-            place = LONG_HEAD.unpack_from(part, at)[2]
-            begin = at + LONG_HEAD.size
-            text = bytes(part[begin : begin + size])
+            place, text = read_long(part, at, size)
             return self._read.get((k, place, text)) or self._array(k, place, text, place)
         if kind == BYTES:
             return bytes(part[at + HEAD.size : at + HEAD.size + size]), float((size + 7) >> 3)

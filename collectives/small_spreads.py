@@ -13,7 +13,7 @@ import numpy as np
 
 from ..bsp import BSP
 from ..ground.chunk import pack_counts
-from ..ground.copying import copy, record
+from ..ground.copying import record
 from ..ground.short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTHING, SIGNATURE
 from ..rides.ride import Supersteps
 from ..rides.shown import ELSEWHERE, NOT_SHOWN, Counts, Shown
@@ -34,7 +34,9 @@ from .record_layouts import (
     is_described,
     read,
     read_description,
+    read_long,
     show,
+    write_long,
 )
 from .small_climbs import Climb
 
@@ -127,20 +129,15 @@ def spread_from_here(bsp: BSP, shown: Shown, name: str, agreed: dict[str, str], 
     def of_long_array(value: Array, text: bytes) -> Any:
         if not shown.ready:
             return NOT_SMALL
-        place, memory = shown.overflow(value.nbytes)
-        beside = place != ELSEWHERE
-        if not beside:
-            place = shown.pipe()
+        place, kind = shown.lay_beside(value), BESIDE
+        if place == ELSEWHERE:
+            place, kind = shown.pipe(), PIPED
         if place == ELSEWHERE or (sign := begin(name, agreed, base)) < 0:
             return NOT_SMALL
         at, words = places[parity(LONG_HEAD.size + len(text))], (value.nbytes + 7) >> 3
-        if beside:
-            copy(value, np.ndarray(value.shape, value.dtype, memory))
-        kind = (BESIDE if beside else PIPED) | len(text) << KIND_BITS
-        LONG_HEAD.pack_into(mine, at, sign, kind, place, 0)
-        mine[at + LONG_HEAD.size : at + LONG_HEAD.size + len(text)] = text
+        write_long(mine, at, sign, kind, place, text)
         sync(name, label, sign, at, pack_counts(words * out, 0.0, out, 0.0, BY_RECORD))
-        if not beside:
+        if kind == PIPED:
             shown.send_through(name, at + READY, place, value)
         return value if value.flags.writeable else value.copy()
 
@@ -259,9 +256,8 @@ def spread_from(
             return number, of_number
         size = code >> KIND_BITS
         if code & KIND_MASK in (BESIDE, PIPED):
-            _, _, place, _ = LONG_HEAD.unpack_from(part, at)
-            begin = at + LONG_HEAD.size
-            shape, dtype = read_description(bytes(part[begin : begin + size]))
+            place, text = read_long(part, at, size)
+            shape, dtype = read_description(text)
             words = float((math.prod(shape) * dtype.itemsize + 7) >> 3)
             beside = code & KIND_MASK == BESIDE
             long: Any = np.ndarray(shape, dtype, part, place) if beside else Piped(place, shape, dtype)

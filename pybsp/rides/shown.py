@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ground.chunk import UNCOUNTED, Counted, clock, unpack_counts
+from ..ground.copying import copy
 from ..ground.failures import note_label
 from ..ground.short_records import FLOATS, Showable, write_record
 from ..ledger.account import COUNTS, NOTHING
@@ -38,7 +39,6 @@ Result = TypeVar("Result")
 
 NOT_SHOWN: Final = object()
 ELSEWHERE: Final = BY_MESSAGE  # where memory lies that others do not see
-_NOWHERE: Final[tuple[int, Bytes]] = (ELSEWHERE, np.empty(0, np.uint8))
 letter_source = itemgetter(0)
 
 
@@ -118,14 +118,21 @@ class Shown:
         """Memory of so many bytes where all see it, and its place in this processor's part; else none, `ELSEWHERE`."""
         pool = self._engine.pool
         if self._pad.pipe is None or not isinstance(pool, SharedPool):  # or a node shares it, of several
-            return _NOWHERE
+            return ELSEWHERE, np.empty(0, np.uint8)
         memory = pool.take(max(size, SMALLEST))
         return pool.place(memory), memory[:size]
 
-    def overflow(self, size: int) -> tuple[int, Bytes]:
-        """Memory as of `memory` for what is shown with the next superstep, and may be read as a record is."""
+    def lay_beside(self, array: NDArray[Any]) -> int:
+        """Copy an array, which is shown with the next superstep, to where it can be read as a record is: its place in
+        this processor's part; `ELSEWHERE`: there is no room.
+        """
         overflow = self._pad.overflow
-        return _NOWHERE if overflow is None else overflow.take(self._pad.number + 1, size)
+        if overflow is None:
+            return ELSEWHERE
+        place, memory = overflow.take(self._pad.number + 1, array.nbytes)
+        if place != ELSEWHERE:
+            copy(array, np.ndarray(array.shape, array.dtype, memory))
+        return place
 
     def pipe(self) -> int:
         """Where this processor's pipe lies (transport/pipe.py); `ELSEWHERE`: it has none."""
