@@ -86,6 +86,7 @@ def test_a_leader_sends_one_message_to_each_other_node(program: Program) -> None
     assert lines[4] == "4 [[0, 1, 2], [3, 4, 5]] 0 0 None"
 
 
+@pytest.mark.whole
 @pytest.mark.fast("8440000-4-2")
 @pytest.mark.parametrize(("p", "node"), [(4, 2), (5, 3)])
 @pytest.mark.parametrize("size", ["", "8440000", "9300000"])  # area and arena, next to no arena, a small arena

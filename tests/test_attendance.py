@@ -96,6 +96,7 @@ def test_a_rank_that_is_killed_is_named(program: Program, pid: int, options: lis
     assert ended.err.count("was the first to end, by no exit of Python's: killed, as the system does where") == 1
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "source", ["import sys\nsys.exit(3)", "import pybsp, sys\npybsp.run(lambda bsp: bsp.sync())\nsys.exit(3)"]
 )

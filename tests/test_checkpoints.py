@@ -999,6 +999,7 @@ LABELS = """
 """
 
 
+@pytest.mark.whole
 def test_labels_of_blocks_and_of_a_superstep_end_where_they_did_in_a_run_that_goes_on(
     tmp_path: Path, program: Program
 ) -> None:
@@ -1662,6 +1663,7 @@ def test_failures_are_seconds() -> None:
         pybsp.simulate(seconds_of_work, 1, machine=MACHINE, failures=3)  # type: ignore[arg-type]
 
 
+@pytest.mark.whole
 def test_runs_go_on_after_one_processor_was_interrupted_as_it_began_one_or_its_thread(
     tmp_path: Path, program: Program
 ) -> None:
@@ -1802,6 +1804,7 @@ def test_a_replay_ends_as_the_run_did(tmp_path: Path) -> None:
         replayed(syncs, SYNC)
 
 
+@pytest.mark.whole
 def test_a_replay_finds_the_ledger_of_several_nodes(tmp_path: Path) -> None:
     """Whose clocks are compared, in an exchange of its own that one node does without."""
     path = tmp_path / "program.py"

@@ -223,6 +223,7 @@ MEDIA = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("medium", list(MEDIA))
 def test_what_arrives_is_held_against_what_was_said(program: Program, medium: str) -> None:
     loss, environment = MEDIA[medium]

@@ -342,6 +342,7 @@ def test_a_processor_raises_after_the_last_run(program: Program) -> None:
     failed_once(ended, "ValueError: boom")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("going_on", [0, 1])
 def test_an_error_of_all_that_a_processor_has_caught_is_printed_by_the_one_that_is_to(
     program: Program, going_on: int
@@ -475,6 +476,7 @@ def test_an_exception_that_leaves_an_exchange_beside_supersteps_is_told_unless_a
     assert revoked == [interrupt]
 
 
+@pytest.mark.whole
 def test_exit_on_one_rank_inside_of_a_run(program: Program) -> None:
     ended = ranks(
         4,
@@ -490,6 +492,7 @@ def test_exit_on_one_rank_inside_of_a_run(program: Program) -> None:
     named_everywhere(ended, 4, 2, "superstep 0", "SystemExit: 3")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("status", "code"), [("5", 5), ("'bad input'", 1)])
 def test_exit_on_one_virtual_processor_is_printed_as_on_ranks_and_on_all_is_not(
     program: Program, status: str, code: int
@@ -672,12 +675,14 @@ LEFT_OPEN = """
 """
 
 
+@pytest.mark.whole
 def test_an_attached_machine_that_is_left_open_as_python_ends_prints_nothing(program: Program) -> None:
     ended = ranks(2, program(LEFT_OPEN))
     assert (ended.code, ended.out, ended.err) == (0, "", "")
     failed_once(ranks(2, program(LEFT_OPEN + '    raise ValueError("boom")\n')), "ValueError: boom")
 
 
+@pytest.mark.whole
 def test_who_waits_for_a_rank_that_ended_with_its_attached_machine_open_learns_why(program: Program) -> None:
     ended = ranks(2, program(LEFT_OPEN + "    if RANK == 0:\n        next(left)\n"), grace=GRACE)
     assert ended.code != 0
@@ -870,6 +875,7 @@ AGAIN = """
 """
 
 
+@pytest.mark.whole
 @pytest.mark.fast("runs")
 @pytest.mark.parametrize("then", ["", "assert pybsp.run(lambda bsp: bsp.sync() or bsp.p) == 3"], ids=["ends", "runs"])
 def test_a_second_exception_when_all_have_met_because_of_a_first_keeps_nobody_waiting(
@@ -953,6 +959,7 @@ def test_an_exception_that_leaves_the_last_exchange_on_one_rank_ends_the_job_whe
     all_gone(tmp_path)
 
 
+@pytest.mark.whole
 def test_an_exception_as_a_router_closes_is_known_to_all_and_the_next_run_works(program: Program) -> None:
     path = program("""
         from pybsp.logp.ranks import RankProcessor
@@ -999,6 +1006,7 @@ def test_a_rank_that_leaves_without_python_ends_the_job(program: Program, tmp_pa
     all_gone(tmp_path)
 
 
+@pytest.mark.whole
 def test_a_rank_that_leaves_an_attached_machine_without_python_ends_the_job_and_is_named(program: Program) -> None:
     ended = ranks(
         2,
@@ -1014,6 +1022,7 @@ def test_a_rank_that_leaves_an_attached_machine_without_python_ends_the_job_and_
     assert ended.err.count("processor 1 called os._exit(0) before the job has ended; its status is 1") == 1, ended
 
 
+@pytest.mark.whole
 def test_the_job_ends_where_some_ranks_run_and_others_attach_the_world(program: Program) -> None:
     """Both would begin together, and wait for each other in vain as the processes end."""
     path = program("""
@@ -1029,6 +1038,7 @@ def test_the_job_ends_where_some_ranks_run_and_others_attach_the_world(program: 
     assert "expected the same call on all processors, got pybsp." in ended.err
 
 
+@pytest.mark.whole
 def test_a_rank_that_finalizes_mpi_inside_of_a_run_fails_and_the_others_do_not_wait(program: Program) -> None:
     path = program("""
     from mpi4py import MPI
@@ -1096,6 +1106,7 @@ def test_a_failure_under_pybsp_simulate_is_the_programs(program: Program, end: s
 SHOWN = re.compile(r'^  File ".*?([^/"]*)", line (\d+), in', re.MULTILINE)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("text", "steps", "ends"),
     [

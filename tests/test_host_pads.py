@@ -217,7 +217,7 @@ SMALL = """
 """
 
 
-@pytest.mark.fast("2-messages", "3-mixed")
+@pytest.mark.fast("3-mixed")
 @pytest.mark.parametrize(
     ("p", "medium"),
     [(2, "messages"), (3, "messages"), (5, "messages"), (3, "mixed"), (4, "mixed"), (3, "leaders"), (5, "leaders")],
@@ -250,6 +250,7 @@ AGAIN = """
 """
 
 
+@pytest.mark.whole
 @pytest.mark.fast("mixed")
 @pytest.mark.parametrize("medium", MEDIA)
 def test_nothing_of_the_last_run_is_taken_for_a_record_of_this_one(program: Program, medium: str) -> None:

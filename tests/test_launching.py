@@ -257,6 +257,7 @@ def test_attaching_more_often_than_mpi_has_communicators_does_not_run_out_of_the
     ended_well(ranks(2, path))
 
 
+@pytest.mark.whole
 def test_what_is_attached_to_is_a_communicator(program: Program) -> None:
     path = program("""
         from mpi4py import MPI
@@ -379,6 +380,7 @@ def test_every_way_to_wait_works(program: Program, mode: str) -> None:
     ended_well(ranks(3, path, PYBSP_WAIT=mode))
 
 
+@pytest.mark.whole
 @pytest.mark.fast("run(lambda bsp: bsp.sync())")
 @pytest.mark.parametrize("how", ["run(lambda bsp: bsp.sync())", "attach(MPI.COMM_WORLD).__enter__()"])
 def test_a_wrong_way_to_wait_is_an_error_that_is_printed_once(program: Program, how: str) -> None:
@@ -480,6 +482,7 @@ def test_a_ledger_that_no_run_has_written_is_told(tmp_path: Path, start: list[st
     assert (ended.code, ended.out, ended.err) == ((3, "", "") if "3" in end else (0, "", text))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("start", [["run", "-n", "1"], ["simulate", "-p", "2"]], ids=["ranks", "virtual"])
 @pytest.mark.parametrize("run_of", ["pybsp.run", "pybsp.logp.run"])
 def test_a_trace_that_no_run_has_written_is_told(tmp_path: Path, start: list[str], run_of: str) -> None:
@@ -506,6 +509,7 @@ def test_a_ledger_that_was_written_needs_no_word(tmp_path: Path, start: list[str
     assert ledger.exists()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("text", "copies"),
     [
@@ -529,6 +533,7 @@ def test_ranks_that_go_through_a_program_without_a_run_are_told_once(program: Pr
     assert len(ended.err.splitlines()) == copies, ended
 
 
+@pytest.mark.whole
 @pytest.mark.fast("2")
 @pytest.mark.parametrize("p", [1, 2])
 def test_a_program_may_finalize_mpi_itself_after_its_runs(p: int, tmp_path: Path) -> None:

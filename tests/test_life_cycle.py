@@ -166,6 +166,7 @@ def test_all_settings_are_listed_and_in_the_reference() -> None:
     assert readers == []
 
 
+@pytest.mark.whole
 @pytest.mark.fast("PYBSP_LEDGER")
 @pytest.mark.parametrize("name", [name for name in VALUES if name not in settings.OF_PROCESS])
 def test_a_setting_that_differs_is_an_error_that_names_both_values(program: Program, tmp_path: Path, name: str) -> None:
@@ -253,6 +254,7 @@ def test_a_logp_run_agrees_on_its_settings(program: Program) -> None:
 ENDS = {"sys.exit(5)": 5, "raise SystemExit(6)": 6, "1 // 0": 1, "os._exit(0)": 0}
 
 
+@pytest.mark.whole
 @pytest.mark.fast("sys.exit(5)-mpi4py")
 @pytest.mark.parametrize("first", ["pybsp", "mpi4py"])
 @pytest.mark.parametrize("end", ENDS)
@@ -391,6 +393,7 @@ CHILDREN = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.fast("a forked process-after")
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("kind", CHILDREN)
@@ -488,6 +491,7 @@ def test_exit_without_python_in_a_run_is_no_good_end(program: Program) -> None:
     assert none_left(path)
 
 
+@pytest.mark.whole
 def test_exit_without_python_after_mpi_is_a_good_end(program: Program) -> None:
     path = program("""
         import pybsp
@@ -557,6 +561,7 @@ def test_an_attached_machine_frees_its_communicators_but_that_by_which_all_heard
     assert found == [(2, 2), (2, 2), (2, 2), (2, 1)]
 
 
+@pytest.mark.whole
 @pytest.mark.fast("3")
 @pytest.mark.parametrize("status", ["0", "3", "'bad input'"])
 def test_exit_on_one_processor_of_an_attached_machine(program: Program, status: str) -> None:

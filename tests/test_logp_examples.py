@@ -272,6 +272,7 @@ def test_agrees_with_the_sequential_result(name: str) -> None:
         assert ended.out.count("agree") == 1
 
 
+@pytest.mark.whole
 @pytest.mark.fast("2")
 @pytest.mark.parametrize("p", [1, 2, 4, 5, 8])
 def test_all_run_on_ranks(p: int, tmp_path: Path) -> None:

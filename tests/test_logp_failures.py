@@ -146,6 +146,7 @@ def test_a_deadlock_is_said_once_by_one_that_waits(program: Program) -> None:
     assert "all others have ended, and nothing is in transit" in said(ended)[0]
 
 
+@pytest.mark.whole
 def test_messages_that_nobody_received_are_said_once(program: Program) -> None:
     ended = ranks(3, program("catching(lambda proc: proc.pid == 1 and proc.send(2, 'x'))"))
     text = "pybsp.logp: the program has ended, and 1 message was not received: 1 to processor 2; each message needs"

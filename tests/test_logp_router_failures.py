@@ -21,6 +21,7 @@ def job(directory: Path, text: str, p: int, grace: str = "1000") -> Ended:
     return run([*mpiexec(p), *python(path)], LIMIT, PYBSP_GRACE=grace)
 
 
+@pytest.mark.whole
 @pytest.mark.fast("offline")
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_processor_raises_while_others_send(tmp_path: Path, algorithm: str) -> None:

@@ -389,6 +389,7 @@ def test_is_interrupted(bsp):
 """
 
 
+@pytest.mark.whole
 @pytest.mark.fast("ranks")
 @pytest.mark.parametrize("way", ["virtual", "ranks", "mpiexec"])
 def test_what_ends_a_test_is_named_by_its_line(way: str, tmp_path: Path) -> None:
@@ -420,6 +421,7 @@ def test_exits(bsp):
 """
 
 
+@pytest.mark.whole
 @pytest.mark.fast("ranks")
 @pytest.mark.parametrize("command", [PYTEST, ON_RANKS], ids=["virtual", "ranks"])
 def test_an_exit_of_one_processor_is_the_same_error_on_virtual_processors_and_on_ranks(
@@ -547,6 +549,7 @@ CONFTEST = """
 """
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("mode", ["importlib", pytest.param("prepend", marks=pytest.mark.whole)])
 def test_what_conftest_defines_goes_to_ranks_that_cannot_import_it(mode: str, tmp_path: Path) -> None:
     """pytest's import mode importlib puts neither its folder nor that of tests among those of imports.
@@ -765,6 +768,7 @@ ENDINGS = {  # of a session under mpiexec: what a test does, and what is said of
 }
 
 
+@pytest.mark.whole
 @pytest.mark.fast("exits")
 @pytest.mark.parametrize("how", ENDINGS)
 def test_a_test_that_ends_a_session_under_mpiexec_is_named(how: str, tmp_path: Path) -> None:
@@ -824,6 +828,7 @@ def test_wrong_marks_are_errors(tmp_path: Path) -> None:
     assert [said for said in WRONG.values() if said not in ended.out] == [], ended.out
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -838,6 +843,7 @@ def test_a_limit_that_is_none_is_an_error_before_any_test(tmp_path: Path, option
     assert said in ended.err, ended
 
 
+@pytest.mark.whole
 def test_the_mark_on_a_unittest_is_an_error(tmp_path: Path) -> None:
     text = "import pytest, unittest\nclass T(unittest.TestCase):\n  @pytest.mark.bsp(p=2)\n  def test_u(self): pass\n"
     (tmp_path / "test_one.py").write_text(text)
@@ -861,6 +867,7 @@ def test_pytest_loads_nothing_of_pybsp_for_other_tests(tmp_path: Path) -> None:
     assert not {"numpy", "mpi4py", "pybsp.supersteps.superstep", "pybsp.runs.launch"} & set(loaded)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("given", ["", "p=2, ranks=3", "2, 3", "timeout=1"])
 def test_a_mark_without_p_or_with_another_argument_says_what_it_takes(tmp_path: Path, given: str) -> None:
     (tmp_path / "test_one.py").write_text(f"import pytest\n@pytest.mark.bsp({given})\ndef test_x(bsp): pass\n")

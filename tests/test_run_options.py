@@ -107,6 +107,7 @@ def test_hosts_outside_of_an_allocation_are_refused(
     assert slurm.nodes({"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1,n4"}) == ["n1", "n4"]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("there", [["pmi2", "pmix"], ["none"]], ids=["broken", "missing"])
 def test_where_srun_does_not_work_the_librarys_own_launcher_starts_ranks(
     there: list[str], program: Program, monkeypatch: pytest.MonkeyPatch
@@ -360,6 +361,7 @@ def test_an_option_that_says_nothing_is_not_taken_for_one_that_is_not_there(
         assert f": error: argument {option}: expected text, got ''" in capsys.readouterr().err
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("how", ["run -n 2", "simulate -p 2"])
 def test_files_that_variables_name_are_in_the_folder_of_the_call_wherever_the_program_goes(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
@@ -462,6 +464,7 @@ def test_an_option_that_a_command_has_not_is_an_error_of_the_command(
     assert ("options of the program come behind it" in printed, behind in printed) == (bool(behind), True)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("how", "called"),
     [

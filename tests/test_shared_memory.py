@@ -510,6 +510,7 @@ def test_what_does_not_fit_goes_as_messages(program: Program, size: str, near: i
     assert done.err.count("shared memory") <= 1
 
 
+@pytest.mark.whole
 def test_what_a_queue_has_beside_other_mail_is_read_where_it_lies(program: Program) -> None:
     """However it was sent: as one array, or in pieces that the compiled core deals out."""
     path = program("""

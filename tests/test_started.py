@@ -574,6 +574,7 @@ def test_a_signal_handlers_call_in_the_midst_of_a_run_is_an_error(ranks: pybsp.R
     assert "a run on these ranks goes on in this thread" in str(error)
 
 
+@pytest.mark.whole
 def test_close_by_a_signal_handler_ends_the_run_that_it_interrupts() -> None:
     def main(bsp: pybsp.BSP, process: int, number: signal.Signals) -> None:
         if bsp.pid == 0:
@@ -592,6 +593,7 @@ def test_close_by_a_signal_handler_ends_the_run_that_it_interrupts() -> None:
         ranks.run(ring, 1)
 
 
+@pytest.mark.whole
 def test_close_ends_the_run_of_another_thread(tmp_path: Path) -> None:
     with pybsp.ranks(1) as ranks:
         first = Runs(ranks, tmp_path)

@@ -65,6 +65,7 @@ print("times", count, flush=True)
 """
 
 
+@pytest.mark.whole
 @pytest.mark.fast("SIGTERM", "SIGINT")
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2"])
 def test_a_signal_goes_on_to_the_command(name: str) -> None:
@@ -150,6 +151,7 @@ sys.exit({status})
 """
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("status", [0, 1])
 def test_what_a_failed_command_has_started_is_waited_for(tmp_path: Path, status: int) -> None:
     path = tmp_path / "done"

@@ -189,6 +189,7 @@ pybsp.run(main, checkpoint="saved", every=1)
 """
 
 
+@pytest.mark.whole
 def test_a_run_that_goes_on_from_a_checkpoint_has_the_words_of_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,6 +273,7 @@ def test_words_of_collectives_and_gets_on_ranks_are_all_there_from_each_to_each(
     assert {place: words[place] for place in words if place[0] == "allreduce"} == from_each_to_each
 
 
+@pytest.mark.whole
 def test_words_of_what_begin_sends_are_counted(program: Program, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.json"
     path = program("""
@@ -320,6 +322,7 @@ pybsp.run(main)
 """
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("command_line", [["simulate", "-p"], ["run", "-n"]])
 def test_report_page_and_trace_show_what_parts_did(
     program: Program, tmp_path: Path, command_line: list[str], capsys: pytest.CaptureFixture[str]

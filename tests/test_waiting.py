@@ -182,6 +182,7 @@ def test_what_travels_while_the_program_computes_is_not_waited_for(tmp_path: Pat
     assert told(tmp_path, "in superstep 1")
 
 
+@pytest.mark.whole
 def test_a_logp_program_that_waits_says_who_does_not(tmp_path: Path) -> None:
     ended = job(
         2,
@@ -297,6 +298,7 @@ BODIES = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.fast("data-messages")
 @pytest.mark.parametrize(
     ("body", "medium"),
@@ -313,6 +315,7 @@ def test_one_that_comes_too_late_fails_the_run_on_all_and_a_later_run_works(
     assert [line.replace("Sync", "Processor") for line in printed] == ["ProcessorError True"] * 3 + ["later 5"] * 3
 
 
+@pytest.mark.whole
 def test_the_timeout_is_the_same_on_all_processors(tmp_path: Path) -> None:
     ended = job(2, tmp_path, "pybsp.run(lambda bsp: None, timeout=10 + RANK)")
     assert ended.code != 0
@@ -689,6 +692,7 @@ def test_a_signal_to_the_launcher_makes_all_ranks_print_their_places_and_stacks(
         ), said
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(sys.platform != "linux", reason="files have names in Unicode")
 def test_a_program_may_have_a_name_that_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"bad\xff.py")
@@ -827,6 +831,7 @@ def test_an_array_is_no_flag() -> None:
         pybsp.simulate(lambda bsp: None, p=2, measure=wrong)
 
 
+@pytest.mark.whole
 def test_a_probe_of_a_run_before_this_one_is_no_failure(tmp_path: Path) -> None:
     ended = job(
         2,

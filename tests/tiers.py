@@ -10,16 +10,18 @@ takes the time, the more the more ranks: a case seldom runs with the last.
 The fast tier runs a case in two ways on virtual processors, with few of them and with many, one of both checked; and
 one in eight on ranks. Of a test that has MANY_CASES it runs each in one of the two, and every fourth is among those
 that may be on ranks. Which way, is drawn by a hash of the case's name: so every p meets every kind of test, and a run
-does what the one before did. Of other tests that have SEVERAL cases, and of what a test goes through itself (`some`,
-`some_of`), it runs one in four. Beyond that, tests that take long and catch little more are marked: `pytest.mark.whole`
-is for those that only the whole tier runs, `pytest.mark.fast("1-2", "3-4")` for those of which the fast one runs the
-cases of these ids, and `pytest.mark.fast` for those of which it runs all: a thousand take seconds.
+does what the one before did. Of other tests that have SEVERAL cases it runs one in four, MOST at most, drawn by its
+name; and of what a test goes through itself (`some`, `some_of`) one in four. Beyond that, tests that take long and catch
+little more are marked: `pytest.mark.whole` is for those that only the whole tier runs, `pytest.mark.fast("1-2", "3-4")`
+for those of which the fast one runs the cases of these ids, and `pytest.mark.fast` for those of which it runs all: a
+thousand take seconds.
 
 What each of both catches is measured by mutants (mutants/).
 """
 
 from __future__ import annotations
 
+import random
 import zlib
 from collections import defaultdict
 from collections.abc import Sequence
@@ -33,7 +35,8 @@ SIZES = (1, 2, 3, 4, 5, 8)
 FEW, SOME, MANY = (1, 2, 3), (2, 3), (4, 5, 8)
 DRAWN = (*[4] * 4, *[5] * 4, 8)
 MANY_CASES = 8
-SEVERAL, EVERY = 4, 4  # of a test with so many cases that run in one way the fast tier has one of so many
+SEVERAL, EVERY = 4, 4  # of a test with so many cases that run in one way the fast tier has one of so many,
+MOST = 8  # and no more than these
 ON_RANKS = 3  # the number of ranks in the fast tier: few, which are quick on few cores, and no power of two
 CHECKED = "checks"  # the fixture that has them off or on, for a test marked bsp
 CHECKS = ("unchecked", "checked")
@@ -94,20 +97,27 @@ def whole(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 def fast(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Those of the fast tier."""
     cases = numbered(items)
+    chosen = {test: sampled(test, list(of_test)) for test, of_test in cases.items()}
 
     def taken(item: pytest.Item) -> bool:
         only = item.get_closest_marker("fast")
         if item.get_closest_marker("whole") or (only and only.args and ids(item) not in only.args):
             return False
         way, of_test = way_of(item), cases[function(item)]
-        number = of_test[case(item)]
         if way is None:
-            return bool(only) or len(of_test) < SEVERAL or number % EVERY == 0
+            return bool(only) or case(item) in chosen[function(item)]
+        number = of_test[case(item)]
         if len(of_test) >= MANY_CASES and (number % 4 if way.mpi else number % 2 != (way.p in FEW)):
             return False
         return runs(name(item), way) and not (way.mpi and zlib.crc32(name(item).encode()) >> 8 & 7)
 
     return [item for item in items if taken(item)]
+
+
+def sampled(test: str, cases: Sequence[str]) -> set[str]:
+    """Of the cases of a test that run in one way those of the fast tier: in step with none of its arguments."""
+    number = len(cases) if len(cases) < SEVERAL else min(-(-len(cases) // EVERY), MOST)
+    return set(random.Random(test).sample(cases, number))
 
 
 def numbered(items: Sequence[pytest.Item]) -> dict[str, dict[str, int]]:

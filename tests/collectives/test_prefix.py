@@ -169,6 +169,7 @@ def test_the_steps_of_2d_prefix_with_as_many_rows_or_more() -> None:
     assert back.messages() == [(q, j, range(2 * q, 2 * q + 2)) for q in range(p) for j in range(p) if j != q]
 
 
+@pytest.mark.whole
 def test_2d_prefix_stays_within_the_papers_bounds_for_any_k() -> None:
     for p in range(2, 60):
         for k in (1, 2, 3, p // 2, p - 1, p, p + 1, 2 * p - 1, 5 * p):

@@ -96,6 +96,7 @@ def test_no_processor_gets_more_than_the_bound(p: int, name: str) -> None:
         assert limit <= 2 * sum(sizes) / p + math.ceil(max(sizes) / p)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("p", [2, 3, 7])
 def test_whatever_the_keys_between_the_samples_are_the_bound_holds_and_is_nearly_reached(p: int) -> None:
     # Blocks of the same samples, where the keys between two samples are next to the lower or to the upper one.

@@ -85,6 +85,7 @@ def test_all_get_the_combination_in_the_order_of_pids_without_a_stall(parameters
         assert done.max_in_transit <= machine.capacity
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("parameters", PARAMETERS)
 def test_the_time_from_the_last_joining_is_within_the_bound(parameters: tuple[int, int, int]) -> None:
     L, o, G = parameters

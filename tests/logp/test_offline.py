@@ -87,6 +87,7 @@ def test_an_execution_needs_more_than_the_papers_time_where_a_processor_sends_an
     assert cost(machine, h, both=False) < 2 * 4 * h
 
 
+@pytest.mark.whole
 def test_no_execution_stalls() -> None:
     rng = np.random.default_rng(8)
     sources, dests = rng.integers(0, 6, 80), rng.integers(0, 6, 80)

@@ -81,6 +81,7 @@ def test_every_relation_arrives_within_the_bound_in_every_execution(p: int, para
             run.trace._check()
 
 
+@pytest.mark.whole
 @pytest.mark.fast("8-30-(4, 1, 4)", "9-4-(6, 6, 6)", "16-60-(8, 3, 4)")
 @pytest.mark.parametrize("parameters", PARAMETERS, ids=str)
 @pytest.mark.parametrize(("p", "h"), [(8, 30), (9, 4), (16, 60)])

@@ -233,6 +233,7 @@ def test_the_bisection_is_the_smallest_cut_into_halves(make: Make) -> None:
     assert net.bisection == cut.min()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("make", [lambda: MeshOfTrees(16), lambda: PrunedButterfly(16)])
 def test_no_halves_of_sixteen_leaves_have_a_smaller_flow_than_the_bisection(make: Make) -> None:
     net = make()

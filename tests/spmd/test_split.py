@@ -728,6 +728,7 @@ def test_parts_groups_and_the_parents_record_take_a_machine_that_has_an_exchange
     assert pybsp.simulate(main, p=4, machine=machine).results == [(1e-9, 1e-9)] * 4
 
 
+@pytest.mark.whole
 def test_the_exchanges_of_parts_are_no_computing_of_the_superstep_around_them(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         halves = bsp.split(bsp.pid % 2)
