@@ -95,6 +95,7 @@ pybsp.run(main)
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="a system without /dev/full")
+@pytest.mark.fast("full")
 @pytest.mark.parametrize("state", STATES)
 def test_a_program_runs_whatever_its_outputs_are(state: str, tmp_path: Path) -> None:
     path = tmp_path / "program.py"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,24 @@ def test_in_a_run_on_ranks_freed_arrays_give_their_pages_to_the_next_ones(progra
     found = [int(line) for line in ended_well(run([*mpiexec(2), *python(path)])).split()]
     assert len(found) == 2
     assert max(found) < EACH / 4 or NOT_GLIBC
+
+
+# Bytes of memory for which a process has asked for huge pages, whether or not the system has some.
+ASKED = """if True:
+    import re
+    from pybsp.runs import heap
+    heap.reuse_freed()
+    areas = open("/proc/self/smaps").read().split("VmFlags:")
+    sizes = [int(re.findall("^Size: *([0-9]+) kB", area, re.M)[0]) << 10 for area in areas[:-1]]
+    print(sum(size for size, flags in zip(sizes, areas[1:]) if " hg" in flags.splitlines()[0]))
+"""
+
+
+@pytest.mark.skipif(NOT_GLIBC or not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="no huge pages here")
+@pytest.mark.parametrize(("numpys", "least", "most"), [("1", heap.OF_HUGE_PAGES - 4096, 1 << 40), ("0", 0, 0)])
+def test_new_memory_is_of_huge_pages_unless_numpy_is_not_to_use_them(numpys: str, least: int, most: int) -> None:
+    asked = int(ended_well(run(python("-c", ASKED), NUMPY_MADVISE_HUGEPAGE=numpys)))
+    assert least <= asked <= most
 
 
 @pytest.mark.parametrize("name", [*heap.VARIABLES, "GLIBC_TUNABLES"])

@@ -103,17 +103,15 @@ def sources() -> dict[str, Path]:
 
 
 @cache
-def _trees() -> dict[str, ast.Module]:
+def parsed(module: str) -> ast.Module:
+    looks = gc.isenabled()
     gc.disable()  # all of it stays: looking through it for garbage takes three times as long as parsing
     try:
-        return {module: ast.parse(path.read_text()) for module, path in sources().items()}
+        return ast.parse(sources()[module].read_text())
     finally:
         gc.freeze()
-        gc.enable()
-
-
-def parsed(module: str) -> ast.Module:
-    return _trees()[module]
+        if looks:
+            gc.enable()
 
 
 def is_package(module: str) -> bool:

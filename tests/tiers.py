@@ -11,10 +11,10 @@ The fast tier runs a case in two ways on virtual processors, with few of them an
 one in eight on ranks. Of a test that has MANY_CASES it runs each in one of the two, and every fourth is among those
 that may be on ranks. Which way, is drawn by a hash of the case's name: so every p meets every kind of test, and a run
 does what the one before did. Of other tests that have SEVERAL cases it runs one in four, MOST at most, drawn by its
-name; and of what a test goes through itself (`some`, `some_of`) one in four. Beyond that, tests that take long and catch
-little more are marked: `pytest.mark.whole` is for those that only the whole tier runs, `pytest.mark.fast("1-2", "3-4")`
-for those of which the fast one runs the cases of these ids, and `pytest.mark.fast` for those of which it runs all: a
-thousand take seconds.
+name; and of what a test goes through itself (`some`, `some_of`) one in four. Beyond that, tests that take long and
+catch little more are marked: `pytest.mark.whole` is for those that only the whole tier runs, `pytest.mark.fast("1-2",
+"3-4")` for those of which the fast one runs the cases of these ids, and `pytest.mark.fast` for those of which it runs
+all: a thousand take seconds.
 
 What each of both catches is measured by mutants (mutants/).
 """

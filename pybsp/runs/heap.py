@@ -4,16 +4,25 @@ By itself glibc gives arrays back to the system as they are freed: those of 128 
 size has been freed, and later what is free at the end of its heap, from twice that size on. The next ones get new
 pages, each of which the system fills with zeros when it is first touched: a loop with temporary arrays can take half as
 long again. glibc arrives by itself at what is set here when an array of `LARGEST` bytes has been freed.
+
+What is new is of huge pages, as far as the system has some: a page of 2 MiB takes as long as a hundred of 4 KiB. The
+first one is there before the first superstep. By itself numpy asks for them for arrays of 4 MiB and more.
 """
 
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
+
+from ..transport.populating import populate
 
 # Arrays that large come from the system, and go back: glibc's own bound. And what may be free at the heap's end.
 LARGEST, FREE = 1 << 25, 1 << 26
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+HUGE = 1 << 21  # bytes of a huge page
+OF_HUGE_PAGES = LARGEST - HUGE  # bytes that the heap has of them from the beginning: what one array may have
+_MADV_HUGEPAGE = 14
 # What a user sets: then nothing is set here.
 VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_")
 
@@ -26,7 +35,25 @@ def reuse_freed() -> None:
     if _set or any(name in os.environ for name in VARIABLES) or "glibc.malloc." in os.environ.get("GLIBC_TUNABLES", ""):
         return
     _set = True
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_MMAP_THRESHOLD, LARGEST)
-        mallopt(_TRIM_THRESHOLD, FREE)
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallopt"):
+        return
+    libc.mallopt(_MMAP_THRESHOLD, LARGEST)
+    libc.mallopt(_TRIM_THRESHOLD, FREE)
+    if os.environ.get("NUMPY_MADVISE_HUGEPAGE") != "0":
+        _use_huge_pages(libc)
+
+
+def _use_huge_pages(libc: ctypes.CDLL) -> None:
+    """For the end of the heap: what is given back there keeps its kind of pages."""
+    libc.malloc.argtypes, libc.malloc.restype = (ctypes.c_size_t,), ctypes.c_void_p
+    libc.free.argtypes = (ctypes.c_void_p,)
+    libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    found = libc.malloc(OF_HUGE_PAGES)
+    if found is None:
+        return
+    begin, end = found & -mmap.PAGESIZE, found + OF_HUGE_PAGES & -mmap.PAGESIZE
+    if libc.madvise(begin, end - begin, _MADV_HUGEPAGE) == 0:
+        first = (found + HUGE - 1 & -HUGE) + HUGE
+        populate(memoryview((ctypes.c_char * (first - found)).from_address(found)))
+    libc.free(found)
