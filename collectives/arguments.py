@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
+from ..errors import argument_error
 from ..ground.convert import what
 
 MOST_WORDS = 1 << 53  # of an item or a value: as far as a float counts, and their sums are counted in 64 bits
@@ -28,7 +28,7 @@ def integer(name: str, argument: str, value: Any, least: int, most: int | None =
         number = least - 1
     if number < least or (most is not None and number > most):
         upto = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise UsageError(f"{name}: argument {argument}: expected {what or 'a whole number'} {upto}, got {value!r:.60}")
+        raise argument_error(name, argument, f"{what or 'a whole number'} {upto}", f"{value!r:.60}")
     return number
 
 
@@ -40,9 +40,7 @@ def item_words(name: str, argument: str, value: Any) -> float:
     """
     good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not good or not 0 <= value <= MOST_WORDS:
-        raise UsageError(
-            f"{name}: argument {argument}: expected words, a number of at least 0 and at most 2^53, got {value!r:.60}"
-        )
+        raise argument_error(name, argument, "words, a number of at least 0 and at most 2^53", f"{value!r:.60}")
     return value if isinstance(value, int) else float(value)
 
 
@@ -58,6 +56,4 @@ def check_machine(name: str, machine: Any) -> None:
         UsageError: it prices no supersteps.
     """
     if not callable(getattr(machine, "predict", None)):
-        raise UsageError(
-            f"{name}: argument machine: expected one, as bsp.machine or pybsp.BSPMachine(...), got {what(machine)}"
-        )
+        raise argument_error(name, "machine", "one, as bsp.machine or pybsp.BSPMachine(...)", what(machine))

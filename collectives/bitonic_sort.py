@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import argument_error
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from . import tree
@@ -96,10 +96,8 @@ def cost(
     nbytes = round(8 * item_words(name, "words", words)) + 8 * flag(name, "stable", stable)
     sizes = numbers(1 if counts is None else counts)
     if sizes.shape not in ((), (p,)) or sizes.dtype.kind not in "iu" or (sizes < 0).any():
-        raise UsageError(
-            f"bitonic_sort.cost: argument counts: expected None, a number of keys, or one for each of {p} processors, "
-            f"got {counts!r:.60}"
-        )
+        expected = f"None, a number of keys, or one for each of {p} processors"
+        raise argument_error("bitonic_sort.cost", "counts", expected, f"{counts!r:.60}")
     sizes = np.broadcast_to(sizes.astype(np.int64), (p,))
     n = int(sizes.max())
     total = Cost(machine) if counts is None else allreduce.cost(machine, 2)

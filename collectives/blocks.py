@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import argument_error
 from ..ground.convert import no_mask, what
 from ..rides.ride import Letter
 from .one_superstep import Exchange, exchange_of
@@ -46,16 +46,14 @@ def block_of(name: str, argument: str, given: Any, objects: bool = False) -> NDA
     try:
         block = np.asarray(given)
     except Exception as error:
-        raise UsageError(f"{name}: argument {argument}: expected {expected}, got {what(given)} ({error})") from None
+        raise argument_error(name, argument, expected, f"{what(given)} ({error})") from None
     if block.ndim == 0:
         got, way_out = what(block), "np.array([value]) makes one of a number"
         if block.dtype.hasobject:  # which numpy makes of what has no order or no items
             got, way_out = what(given), "list(values) makes one of a set or a generator, np.empty(0, dtype) has no rows"
-        raise UsageError(f"{name}: argument {argument}: expected {expected}, got {got}; {way_out}")
+        raise argument_error(name, argument, expected, got, way_out)
     if block.dtype.hasobject and not objects:
-        raise UsageError(
-            f"{name}: argument {argument}: expected {expected} of plain data, got {what(block)}; convert with .astype"
-        )
+        raise argument_error(name, argument, f"{expected} of plain data", what(block), "convert with .astype")
     return block
 
 
@@ -93,10 +91,8 @@ def given_cuts(name: str, counts: ArrayLike | None, p: int, n: int) -> Ints:
     if sizes.shape == (0,):  # of no dtype of its own
         sizes = sizes.astype(np.int64)
     if sizes.shape != (p,) or sizes.dtype.kind not in "iu" or sizes.min() < 0 or sizes.sum() != n:
-        raise UsageError(
-            f"{name}: argument counts: expected {p} whole numbers of at least 0, the rows of each block, {n} in all, "
-            f"got {counts!r:.60}"
-        )
+        expected = f"{p} whole numbers of at least 0, the rows of each block, {n} in all"
+        raise argument_error(name, "counts", expected, f"{counts!r:.60}")
     return np.append(0, np.cumsum(sizes, dtype=np.int64))
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import argument_error
 from ..ground.short_records import NUMBERS
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Ride, Start, Supersteps
@@ -313,15 +313,11 @@ def broadcast(
 def _check_like(value: Any, like: Any, is_root: bool) -> None:
     """The argument like, and on the root the value that is to be like it."""
     if not (is_number(like) or is_array(like)):
-        raise UsageError(
-            f"broadcast: argument like: expected a number or an array of plain data, as the root's value, got "
-            f"{type(like).__name__}; without it the value may be anything"
-        )
+        expected = "a number or an array of plain data, as the root's value"
+        raise argument_error("broadcast", "like", expected, type(like).__name__, "without it the value may be anything")
     if is_root and (is_number(value), descriptor(value).kind) != (is_number(like), descriptor(like).kind):
-        raise UsageError(
-            f"broadcast: argument value: expected {descriptor(like).kind}, as argument like says, got "
-            f"{descriptor(value).kind}"
-        )
+        expected = f"{descriptor(like).kind}, as argument like says"
+        raise argument_error("broadcast", "value", expected, descriptor(value).kind)
 
 
 def run(call: Call, copy: Copy, root: int) -> Supersteps[None]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import argument_error
 from ..ground.short_records import INT_END, NUMBERS
 from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
@@ -318,10 +318,8 @@ def _first(identity: Any, value: Any, initial: Any, out: Any) -> Any:
     """
     if initial is None:
         if identity is None and out is not None:
-            raise UsageError(
-                "exclusive_prefix: argument initial: expected what processor 0 gets in out, as nothing lies before it "
-                "and op has no identity, got None"
-            )
+            expected = "what processor 0 gets in out, as nothing lies before it and op has no identity"
+            raise argument_error("exclusive_prefix", "initial", expected, "None")
         return identity
     first = detached(taken(initial, "exclusive_prefix", "initial"), initial)
     if is_array(value) and is_number(first) and {value.dtype.kind, np.asarray(first).dtype.kind} <= set("biufc"):

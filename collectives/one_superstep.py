@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import argument_error
 from ..ground.short_records import NUMBERS
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
@@ -197,10 +197,8 @@ def one_for_each(name: str, values: Any, p: int) -> Any:
         got = f"a {got} of {len(values)}"
     elif isinstance(values, (Mapping, Set)):
         got += ", which has no order"
-    raise UsageError(
-        f"{name}: argument values: expected a sequence or an array of {p} values, one for each processor, "
-        f"got {got}; give None to a processor that has nothing to get"
-    )
+    expected = f"a sequence or an array of {p} values, one for each processor"
+    raise argument_error(name, "values", expected, got, "give None to a processor that has nothing to get")
 
 
 def word_counts(name: str, words: ArrayLike, shape: tuple[int, ...], argument: str = "words") -> Words:
@@ -211,10 +209,8 @@ def word_counts(name: str, words: ArrayLike, shape: tuple[int, ...], argument: s
     """
     given = numbers(words)
     if given.dtype.kind not in "iu" or given.shape not in ((), shape) or not in_range(given):
-        raise UsageError(
-            f"{name}: argument {argument}: expected a whole number of at least 0 and at most 2^53, or an array of them "
-            f"of shape {shape}, got {words!r:.60}"
-        )
+        expected = f"a whole number of at least 0 and at most 2^53, or an array of them of shape {shape}"
+        raise argument_error(name, argument, expected, f"{words!r:.60}")
     return np.broadcast_to(given.astype(np.int64), shape)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import argument_error
 from ..ground.convert import no_mask
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
@@ -203,10 +203,9 @@ def _checked_column(column: Any) -> Any:
         UsageError: it is neither an array of items nor a list, or it has a mask.
     """
     if not isinstance(column, (np.ndarray, list, tuple)) or (isinstance(column, np.ndarray) and column.ndim == 0):
-        raise UsageError(
-            "prefix_2d: argument column: expected an array of shape (k, ...) or a list of k objects, got "
-            f"{type(column).__name__}; for one value a processor use prefix"
-        )
+        expected = "an array of shape (k, ...) or a list of k objects"
+        way_out = "for one value a processor use prefix"
+        raise argument_error("prefix_2d", "column", expected, type(column).__name__, way_out)
     no_mask("prefix_2d", "column", column)
     return np.asarray(column) if isinstance(column, np.ndarray) and is_array(np.asarray(column)) else column
 

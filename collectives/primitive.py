@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..errors import AbortError, UsageError
+from ..errors import AbortError, UsageError, argument_error
 from ..ground.convert import few, what
 from ..ground.pickles import unpickled
 from ..groups.group import Grid, Group
@@ -223,10 +223,8 @@ def _check_processor(name: str, given: Any) -> None:
         way_out = "; of a grid take grid.row or grid.column" if isinstance(given, Grid) else ""
         if isinstance(given, Split):
             way_out = "; enter the part by `with part as machine:`, and give machine"
-        raise UsageError(
-            f"{name}: argument bsp: expected the processor, which the program gets, or one of its groups, got "
-            f"{what(given)}{way_out}"
-        )
+        expected = "the processor, which the program gets, or one of its groups"
+        raise argument_error(name, "bsp", expected, f"{what(given)}{way_out}")
 
 
 @contextmanager
@@ -427,7 +425,7 @@ def flag(name: str, argument: str, value: Any) -> bool:
     try:
         return bool(value)
     except Exception as error:
-        raise UsageError(f"{name}: argument {argument}: expected True or False, got {what(value)} ({error})") from None
+        raise argument_error(name, argument, "True or False", f"{what(value)} ({error})") from None
 
 
 def numbers(given: Any) -> NDArray[Any]:
@@ -459,7 +457,7 @@ def checked_order(name: str, order: Any) -> Order:
     """
     known: Order = order
     if not (isinstance(order, str) and order in ORDERS):
-        raise UsageError(f'{name}: argument order: expected "any" or "fixed", got {order!r:.60}')
+        raise argument_error(name, "order", '"any" or "fixed"', f"{order!r:.60}")
     return known
 
 
@@ -502,14 +500,11 @@ def check_operator(name: str, op: Any) -> str:
             then where to begin, or an axis: of two values it makes something else than meant, often silently.
     """
     if op is sum or _takes_an_axis(op):
-        raise UsageError(
-            f"{name}: argument op: expected an associative function of two values, got {op.__module__}.{op.__name__}, "
-            f"which takes one sequence; use {_OF_TWO.get(op.__name__, 'one of two values, as np.add')}"
-        )
+        expected = "an associative function of two values"
+        way_out = f"use {_OF_TWO.get(op.__name__, 'one of two values, as np.add')}"
+        raise argument_error(name, "op", expected, f"{op.__module__}.{op.__name__}, which takes one sequence", way_out)
     if not callable(op) or (isinstance(op, np.ufunc) and (op.nin, op.nout) != (2, 1)):
-        raise UsageError(
-            f"{name}: argument op: expected an associative function of two values, as np.add or max, got {op!r:.60}"
-        )
+        raise argument_error(name, "op", "an associative function of two values, as np.add or max", f"{op!r:.60}")
     return operator_name(op)
 
 
@@ -522,9 +517,7 @@ def sequence(name: str, argument: str, value: Any) -> list[Any]:
     try:
         return list(value)
     except TypeError:
-        raise UsageError(
-            f"{name}: argument {argument}: expected a sequence of items, got {type(value).__name__}"
-        ) from None
+        raise argument_error(name, argument, "a sequence of items", type(value).__name__) from None
 
 
 # -- values -------------------------------------------------------------------------------------------------------
@@ -583,9 +576,8 @@ def packed(value: Any, name: str, argument: str = "value") -> Any:
     try:
         return pickle.dumps(value, 5)
     except Exception as error:
-        raise UsageError(
-            f"{name}: argument {argument}: expected something that can be pickled, got {type(value).__name__} ({error})"
-        ) from error
+        expected = "something that can be pickled"
+        raise argument_error(name, argument, expected, f"{type(value).__name__} ({error})") from error
 
 
 def unpacked(payload: Any) -> Any:
@@ -637,7 +629,7 @@ def checked_out(name: str, out: Any) -> None:
     """
     if out is not None and not (type(out) is np.ndarray and out.flags.writeable):
         got = "a read-only one" if type(out) is np.ndarray else f"{type(out).__name__}"
-        raise UsageError(f"{name}: argument out: expected an array that can be written to, got {got}")
+        raise argument_error(name, "out", "an array that can be written to", got)
 
 
 def room(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:

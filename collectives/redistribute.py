@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..arrays.array import Array
 from ..arrays.places import Places, as_places, by_group
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..ground.convert import no_mask, what
 from ..layouts import Layout, common, fitting, owned, owners_by_axis
 from ..machines.cost import Cost, Machine
@@ -180,9 +180,7 @@ def _fitting(name: str, from_layout: Any, to_layout: Any, p: int) -> None:
     """
     one, other = fitting(name, "from_layout", from_layout, p), fitting(name, "to_layout", to_layout, p)
     if one.shape != other.shape:
-        raise UsageError(
-            f"{name}: argument to_layout: expected a layout of shape {one.shape}, that of from_layout, got {other}"
-        )
+        raise argument_error(name, "to_layout", f"a layout of shape {one.shape}, that of from_layout", other)
 
 
 def _pieces(layout: Layout, other: Layout, pid: int) -> list[_Overlap]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..ground.convert import no_mask, what
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
@@ -89,10 +89,8 @@ def table(name: str, counts: ArrayLike) -> Counts:
         or matrix.dtype.kind not in "iu"
         or (matrix.size and matrix.min() < 0)
     ):
-        raise UsageError(
-            f"{name}: argument counts: expected whole numbers of at least 0 of shape (p, p), the keys that go from i "
-            f"to j, got {what(matrix)}"
-        )
+        expected = "whole numbers of at least 0 of shape (p, p), the keys that go from i to j"
+        raise argument_error(name, "counts", expected, what(matrix))
     return matrix.astype(np.int64)
 
 
@@ -110,7 +108,7 @@ def plan_of(name: str, p: int, counts: ArrayLike) -> Plan:
     """`plan`, for the primitive of this name, which begins with it."""
     moved = table(f"{name}.plan", counts)
     if len(moved) != p:
-        raise UsageError(f"{name}.plan: argument counts: expected shape ({p}, {p}), got {moved.shape}")
+        raise argument_error(f"{name}.plan", "counts", f"shape ({p}, {p})", moved.shape)
     if p == 1:
         return joined(p, ())
     pids = np.arange(p)
@@ -159,10 +157,8 @@ def cost_of(
     if counts is None:
         n = numbers(0.5 if keys is None else keys)
         if n.dtype.kind not in "iu" or n.shape not in ((), (p,)) or not in_range(n):
-            raise UsageError(
-                f"{name}: argument keys: expected a whole number of at least 0 and at most 2^53, or an array of them "
-                f"of shape ({p},), got {keys!r:.60}; or give counts"
-            )
+            expected = f"a whole number of at least 0 and at most 2^53, or an array of them of shape ({p},)"
+            raise argument_error(name, "keys", expected, f"{keys!r:.60}", "or give counts")
         return _bounded(machine, np.broadcast_to(n.astype(np.int64), (p,)), sizes)
     moved = table(name, counts)
     schedule = plan(p, moved)
@@ -234,9 +230,7 @@ def as_given(argument: str, given: Any, name: str = NAME) -> NDArray[Any]:
     try:
         return np.asarray(given)
     except Exception as error:
-        raise UsageError(
-            f"{name}: argument {argument}: expected an array or a list of one dtype, got {what(given)} ({error})"
-        ) from None
+        raise argument_error(name, argument, "an array or a list of one dtype", f"{what(given)} ({error})") from None
 
 
 def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any] | None]:
@@ -252,7 +246,7 @@ def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any
         got, way_out = what(arrays[0]), "use .ravel(), or a structured dtype for keys of several parts"
         if not arrays[0].ndim:
             got, way_out = what(keys), "[key] is one of a key, list(keys) one of a set or a generator"
-        raise UsageError(f"{name}: argument keys: expected an array of one axis, got {got}; {way_out}")
+        raise argument_error(name, "keys", "an array of one axis", got, way_out)
     if arrays[0].dtype.kind == "T":  # np.searchsorted, as of numpy 2.4, takes the texts of one array for the other's
         raise UsageError(
             f"{name}: argument keys: expected keys that numpy finds in another array, got {what(arrays[0])}; "
@@ -261,10 +255,8 @@ def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any
     if values is None:
         return arrays[0], None
     if arrays[1].ndim < 1 or len(arrays[1]) != len(arrays[0]):
-        raise UsageError(
-            f"{name}: argument values: expected one for each of the {len(arrays[0])} keys along the first axis, got "
-            f"{what(arrays[1])}"
-        )
+        expected = f"one for each of the {len(arrays[0])} keys along the first axis"
+        raise argument_error(name, "values", expected, what(arrays[1]))
     return arrays[0], arrays[1]
 
 
@@ -301,10 +293,8 @@ def agreed(
     shape = forms[0][1][1] if forms else own.values[1]
     for pid, (_, other) in forms:
         if other != shape:
-            raise UsageError(
-                f"{NAME}: argument values: expected values of the same shape on all processors, got {shape} on "
-                f"processor {forms[0][0]} and {other} on processor {pid}"
-            )
+            got = f"{shape} on processor {forms[0][0]} and {other} on processor {pid}"
+            raise argument_error(NAME, "values", "values of the same shape on all processors", got)
     return dtype, common("values", [(pid, form[0]) for pid, form in forms], own.values[0]), shape
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import argument_error
 from ..ground.convert import no_mask
 from ..ground.short_records import INT_END
 from ..machines.cost import Cost, Machine, Superstep
@@ -284,10 +284,8 @@ def cost(
     widths = Widths(round(8 * item_words(name, "words", words)), value, 8 * flag(name, "stable", stable))
     sizes = numbers(1 if counts is None else counts)
     if sizes.shape not in ((), (p,)) or sizes.dtype.kind not in "iu" or (sizes < 0).any():
-        raise UsageError(
-            f"{name}: argument counts: expected None, a number of keys, or one for each of {p} processors, got "
-            f"{counts!r:.60}"
-        )
+        expected = f"None, a number of keys, or one for each of {p} processors"
+        raise argument_error(name, "counts", expected, f"{counts!r:.60}")
     sizes = np.broadcast_to(sizes.astype(np.int64), (p,))
     n, lone = int(sizes.max()), counts is None
     even = int(sizes.min()) == n

@@ -197,6 +197,12 @@ class RoutingError(BSPError):
     """
 
 
+def argument_error(operation: str, argument: str, expected: object, got: object, way_out: str = "") -> UsageError:
+    """That of an argument which cannot be right: as all of them say it; raised by who finds it."""
+    text = f"{operation}: argument {argument}: expected {expected}, got {got}"
+    return UsageError(f"{text}; {way_out}" if way_out else text)
+
+
 def nearest(name: str, names: Iterable[str], alike: float = 0.6) -> str:
     """What may have been meant by a name that there is not; empty where none of the names is spelt like it.
 

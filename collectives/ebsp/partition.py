@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...bsp import BSP
-from ...errors import UsageError
+from ...errors import UsageError, argument_error
 from ...layouts import Block
 from ...machines.bsp import BSPMachine
 from ...machines.cost import Machine
@@ -99,10 +99,8 @@ def checked_grid(name: str, q: Any, p: int) -> Grid:
     except (TypeError, ValueError, UsageError):
         q1 = q2 = 0
     if q1 * q2 != p:
-        raise UsageError(
-            f"{name}: argument q: expected (q1, q2) with q1*q2 = {p}, the number of processors, got {q!r:.60}; None "
-            "chooses one"
-        )
+        expected = f"(q1, q2) with q1*q2 = {p}, the number of processors"
+        raise argument_error(name, "q", expected, f"{q!r:.60}", "None chooses one")
     return Grid(q1, q2)
 
 
@@ -117,9 +115,7 @@ def checked_sizes(name: str, argument: str, sizes: Any, what: str) -> tuple[int,
     except (TypeError, UsageError):
         found = ()
     if len(found) != what.count(",") + 1:
-        raise UsageError(
-            f"{name}: argument {argument}: expected {what}, whole numbers of at least 0, got {sizes!r:.60}"
-        )
+        raise argument_error(name, argument, f"{what}, whole numbers of at least 0", f"{sizes!r:.60}")
     return found
 
 
@@ -132,9 +128,7 @@ def checked_block(name: str, argument: str, block: Any, shape: tuple[int, int], 
     expected = grid.block_shape(shape, pid)
     if not isinstance(block, np.ndarray) or block.dtype.kind not in "biufc":
         got = f"an array of {block.dtype}" if isinstance(block, np.ndarray) else f"{type(block).__name__}"
-        raise UsageError(
-            f"{name}: argument {argument}: expected a numpy array of numbers of shape {expected}, got {got}"
-        )
+        raise argument_error(name, argument, f"a numpy array of numbers of shape {expected}", got)
     if block.shape != expected:
         raise UsageError(
             f"{name}: argument {argument}: expected shape {expected}, that of processor {pid}'s block of a "
@@ -153,11 +147,7 @@ def checked_machine(name: str, machine: Any, bsp: BSP) -> Machine:
     if machine is None:
         return bsp.machine
     if not isinstance(machine, (BSPMachine, EBSPMachine)):
-        raise UsageError(
-            f"{name}: argument machine: expected a BSPMachine or an EBSPMachine, got {type(machine).__name__}"
-        )
+        raise argument_error(name, "machine", "a BSPMachine or an EBSPMachine", type(machine).__name__)
     if machine.p != bsp.p:
-        raise UsageError(
-            f"{name}: argument machine: expected one of p = {bsp.p}, the number of processors, got p = {machine.p}"
-        )
+        raise argument_error(name, "machine", f"one of p = {bsp.p}, the number of processors", f"p = {machine.p}")
     return machine

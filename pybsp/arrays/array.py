@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from ..errors import BoundsError, TicketError, UsageError, describe
+from ..errors import BoundsError, TicketError, UsageError, argument_error, describe
 from ..ground.convert import as_array, span, what
 from ..ground.copying import copy
 from ..ground.instead import hinting
@@ -234,10 +234,8 @@ class Array(Public):
         try:
             items = np.broadcast_to(items, shape) if items.shape != shape else items
         except ValueError:
-            raise UsageError(
-                f"array.put: argument values: expected shape {shape}, as at={show(at)} has on processor {dest}, "
-                f"or what broadcasts to it, got {items.shape}"
-            ) from None
+            expected = f"shape {shape}, as at={show(at)} has on processor {dest}, or what broadcasts to it"
+            raise argument_error("array.put", "values", expected, items.shape) from None
         size = items.dtype.itemsize * items.size
         if not size:
             return  # legal, and nothing to do
@@ -387,10 +385,8 @@ class Array(Public):
             if not array.size and array is not given:
                 array = array.astype(np.int64)  # of no dtype of its own
             if array.dtype.kind not in "iu":
-                raise UsageError(
-                    f"array.pattern: argument {argument}: expected an int or integers, got {what(given)}; with slices: "
-                    "one owner, an int"
-                )
+                expected = "an int or integers"
+                raise argument_error("array.pattern", argument, expected, what(given), "with slices: one owner, an int")
             if array.dtype == np.uint64:  # larger ones would wrap to negative ones
                 array = np.minimum(array, np.uint64(LARGEST_INDEX))
             found.append(array.astype(np.int64, copy=False))
@@ -486,14 +482,9 @@ class Array(Public):
             return None
         if not isinstance(into, np.ndarray) or into.shape != shape or not into.flags.writeable:
             got = what(into) + ", read-only" * (isinstance(into, np.ndarray) and not into.flags.writeable)
-            raise UsageError(
-                f"{operation}: argument into: expected a numpy array of shape {shape} that can be written to, got {got}"
-            )
+            raise argument_error(operation, "into", f"a numpy array of shape {shape} that can be written to", got)
         if not np.can_cast(self._local.dtype, into.dtype, "same_kind"):
-            raise UsageError(
-                f"{operation}: argument into: expected {self._local.dtype}, or what it casts to (same_kind), got "
-                f"{into.dtype}"
-            )
+            raise argument_error(operation, "into", f"{self._local.dtype}, or what it casts to (same_kind)", into.dtype)
         found: NDArray[Any] = into
         return found
 

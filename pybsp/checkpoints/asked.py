@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..ground import settings
 from .due import Every, parse
 
@@ -43,10 +43,8 @@ def given(operation: str, checkpoint: Any, every: Any) -> tuple[Sequence[str] | 
         and len(checkpoint) <= 2
         and all(isinstance(one, (str, os.PathLike)) and os.fspath(one) for one in checkpoint)
     ):
-        raise UsageError(
-            f"{operation}: argument checkpoint: expected a folder, or two (one of each host, and one that all see), "
-            f"got {checkpoint!r}"
-        )
+        expected = "a folder, or two (one of each host, and one that all see)"
+        raise argument_error(operation, "checkpoint", expected, f"{checkpoint!r}")
     folders = None if checkpoint is None else _places(checkpoint)
     return folders, None if every is None else parse(operation, every)
 

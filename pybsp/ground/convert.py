@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..processes.process import MOST_PROCESSORS
 
 
@@ -40,10 +40,9 @@ def as_array(values: Any, dtype: np.dtype[Any], operation: str) -> NDArray[Any]:
             return np.asarray(values, dtype)  # ints of more than 64 bits
         return array.astype(dtype, casting="same_kind")
     except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(
-            f"{operation}: argument values: expected {dtype} or what casts to it (same_kind), got {what(values)} "
-            f"({error}); convert with .astype, or use that dtype from the start"
-        ) from None
+        expected = f"{dtype} or what casts to it (same_kind)"
+        way_out = "convert with .astype, or use that dtype from the start"
+        raise argument_error(operation, "values", expected, f"{what(values)} ({error})", way_out) from None
 
 
 def no_mask(operation: str, argument: str, value: Any) -> None:
@@ -53,10 +52,8 @@ def no_mask(operation: str, argument: str, value: Any) -> None:
         UsageError: it is one.
     """
     if isinstance(value, np.ma.MaskedArray):
-        raise UsageError(
-            f"{operation}: argument {argument}: expected an array without a mask, got a masked one; use .compressed() "
-            "to leave out what is masked, or .filled()"
-        )
+        way_out = "use .compressed() to leave out what is masked, or .filled()"
+        raise argument_error(operation, argument, "an array without a mask", "a masked one", way_out)
 
 
 def whole(value: Any) -> int | None:
@@ -77,9 +74,7 @@ def processors(operation: str, given: Any) -> int:
     """
     number = whole(given)
     if number is None or not 1 <= number <= MOST_PROCESSORS:
-        raise UsageError(
-            f"{operation}: argument p: expected a whole number from 1 to {MOST_PROCESSORS}, got {given!r:.40}"
-        )
+        raise argument_error(operation, "p", f"a whole number from 1 to {MOST_PROCESSORS}", f"{given!r:.40}")
     return number
 
 

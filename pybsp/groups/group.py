@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..ground.convert import few, whole
 from ..ground.instead import hinting
 from ..ground.public import Public
@@ -222,9 +222,7 @@ def _whole(operation: str, argument: str, value: Any, end: int) -> int:
     except TypeError:
         number = -1
     if not 0 <= number < end:
-        raise UsageError(
-            f"{operation}: argument {argument}: expected a whole number from 0 to {end - 1}, got {value!r:.60}"
-        )
+        raise argument_error(operation, argument, f"a whole number from 0 to {end - 1}", f"{value!r:.60}")
     return number
 
 
@@ -269,7 +267,7 @@ def checked_grid(rows: SupportsIndex, columns: SupportsIndex, p: int) -> tuple[i
         except TypeError:
             size = 0
         if size < 1:
-            raise UsageError(f"bsp.grid: argument {argument}: expected a whole number of at least 1, got {value!r:.60}")
+            raise argument_error("bsp.grid", argument, "a whole number of at least 1", f"{value!r:.60}")
         sizes.append(size)
     if sizes[0] * sizes[1] != p:
         raise UsageError(

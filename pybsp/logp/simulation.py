@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..ground import settings
 from ..ground.convert import check_program, processors
 from ..machines.logp import LogPMachine
@@ -80,9 +80,7 @@ def simulate(
         given = _listed(starts) or []
         times = [start for start in map(whole, given) if start is not None and 0 <= start <= MOST_STEPS]
         if not len(times) == len(given) == machine.p:
-            raise UsageError(
-                f"{operation}: argument starts: expected {machine.p} times of at least 0, got {starts!r:.80}"
-            )
+            raise argument_error(operation, "starts", f"{machine.p} times of at least 0", f"{starts!r:.80}")
     body = body_of(program, args, kwargs, operation)
     return Engine(machine, schedule_of(schedule, seed, operation), sized=True).run([body] * machine.p, times)
 
@@ -97,13 +95,9 @@ def body_of(
     """
     given = None if isinstance(args, (str, bytes)) else _listed(args)
     if given is None:
-        raise UsageError(
-            f"{operation}: argument args: expected a sequence of the program's arguments, got {args!r:.80}"
-        )
+        raise argument_error(operation, "args", "a sequence of the program's arguments", f"{args!r:.80}")
     if kwargs is not None and not (isinstance(kwargs, Mapping) and all(isinstance(name, str) for name in kwargs)):
-        raise UsageError(
-            f"{operation}: argument kwargs: expected a mapping from names of arguments, or None, got {kwargs!r:.80}"
-        )
+        raise argument_error(operation, "kwargs", "a mapping from names of arguments, or None", f"{kwargs!r:.80}")
     return functools.partial(_call, program, given, kwargs or {})
 
 
@@ -129,7 +123,7 @@ def machine_of(program: Program, p: int | None, machine: LogPMachine | None, ope
     if p is not None:
         p = processors(operation, p)
     if machine is not None and not isinstance(machine, LogPMachine):
-        raise UsageError(f"{operation}: argument machine: expected a pybsp.LogPMachine, got {type(machine).__name__}")
+        raise argument_error(operation, "machine", "a pybsp.LogPMachine", type(machine).__name__)
     if machine is None:
         machine = machine_in_force()
     if machine is None and p is None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..machines.logp import LogPMachine
 from .columns import Columns
 from .engine import Simulation
@@ -243,9 +243,8 @@ class Timeline:
             UsageError: it is none; a message was not acquired; it takes 2^62 ns or more, or 2^61 / p steps.
         """
         if not isinstance(simulation, Simulation):
-            raise UsageError(
-                "pybsp.logp.Timeline.of: argument simulation: expected a pybsp.logp.Simulation, got "
-                f"{type(simulation).__name__}"
+            raise argument_error(
+                "pybsp.logp.Timeline.of", "simulation", "a pybsp.logp.Simulation", type(simulation).__name__
             )
         if len(simulation.trace) and int(simulation.trace.acquisition.min()) < 0:
             raise UsageError("pybsp.logp.Timeline.of: argument simulation: expected messages that were all acquired")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..ground.decoding import LARGEST, each, flag, number, optional, table
 from ..processes.process import MOST_PROCESSORS
 from .bsp import BSPMachine
@@ -184,9 +184,7 @@ class LogPMachine(MachinePart):
             )
         words = words.item() if isinstance(words, np.generic) else words
         if not (is_finite(words) and words >= 1):
-            raise UsageError(
-                f"LogPMachine.from_bsp: argument words: expected a number of at least 1, got {words!r:.60}"
-            )
+            raise argument_error("LogPMachine.from_bsp", "words", "a number of at least 1", f"{words!r:.60}")
         gap = machine.g * words or machine.l / 16 or 1e-9
         step = gap / 4
         if not (is_finite(step) and step > 0 and max(machine.l, machine.o_msg) / step <= LARGEST):

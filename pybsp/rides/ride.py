@@ -19,7 +19,7 @@ from inspect import GEN_CLOSED, GEN_CREATED, getgeneratorstate
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, SupportsIndex, TypeVar
 
-from ..errors import TicketError, UsageError, describe
+from ..errors import TicketError, UsageError, argument_error, describe
 from ..ground.chunk import Counted
 from ..ground.convert import what
 from ..ground.instead import hinting
@@ -196,9 +196,8 @@ class Stream:
         try:
             pids = self._pids(dests)
         except TypeError:
-            raise UsageError(
-                f"{self._name}: stream.send_all: argument dests: expected several processors, got {dests!r:.60}"
-            ) from None
+            expected = "several processors"
+            raise argument_error(f"{self._name}: stream.send_all", "dests", expected, f"{dests!r:.60}") from None
         if pids:
             self._mail.operation = self._name
             words = self._mail.send_all(pids, payload, self._tag(note))
@@ -410,10 +409,8 @@ class Ride(Public, Generic[Result_co]):
             if len(self.streams) > 1:  # another call of the same name, that is a part of it, has said it
                 self.supersteps = None
                 return
-            raise UsageError(
-                f"{self.name}: stream.takes: argument supersteps: expected as many as its function takes, got "
-                f"{self.supersteps}, after which it has gone on"
-            )
+            got = f"{self.supersteps}, after which it has gone on"
+            raise argument_error(f"{self.name}: stream.takes", "supersteps", "as many as its function takes", got)
 
     def fail(self, error: BaseException) -> None:
         """It has raised that: it can neither go on nor be waited for."""
@@ -835,9 +832,7 @@ def checked_steps(operation: str, steps: Supersteps[Result]) -> Supersteps[Resul
         got = f"one that {'is over' if state == GEN_CLOSED else 'has begun'}; call the function anew"
     else:
         got = what(steps)
-    raise UsageError(
-        f"{operation}: argument steps: expected a generator that has not begun, as neighbours(bsp), got {got}"
-    )
+    raise argument_error(operation, "steps", "a generator that has not begun, as neighbours(bsp)", got)
 
 
 def refuse_under_way(operation: str, rides: Rides, way_out: str) -> None:

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..ground.convert import what
 
 
@@ -57,9 +57,7 @@ def flag_of(operation: str, argument: str, value: Any) -> bool | None:
     try:
         return None if value is None else bool(value)
     except Exception as error:
-        raise UsageError(
-            f"{operation}: argument {argument}: expected True or False, got {what(value)} ({error})"
-        ) from None
+        raise argument_error(operation, argument, "True or False", f"{what(value)} ({error})") from None
 
 
 def takes(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -100,5 +98,5 @@ def timeout_of(operation: str, timeout: Any) -> float | None:
     except (TypeError, ValueError):
         seconds = 0.0
     if not seconds > 0:
-        raise UsageError(f"{operation}: argument timeout: expected None or seconds, more than 0, got {timeout!r}")
+        raise argument_error(operation, "timeout", "None or seconds, more than 0", f"{timeout!r}")
     return seconds
