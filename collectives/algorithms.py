@@ -16,11 +16,7 @@ from .primitive import elementwise, is_array
 
 
 def named(name: str, algorithm: Any, known: Sequence[str]) -> str | None:
-    """The argument algorithm.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """The argument algorithm; a UsageError where there is none of that name."""
     if algorithm is None or (isinstance(algorithm, str) and algorithm in known):
         return algorithm
     there_are = ", ".join(f'"{one}"' for one in known)

@@ -15,11 +15,7 @@ MOST_WORDS = 1 << 53  # of an item or a value: as far as a float counts, and the
 
 
 def integer(name: str, argument: str, value: Any, least: int, most: int | None = None, what: str = "") -> int:
-    """An argument that is a whole number in a range.
-
-    Raises:
-        UsageError: it is not.
-    """
+    """An argument that is a whole number in a range; else a UsageError."""
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
@@ -33,11 +29,7 @@ def integer(name: str, argument: str, value: Any, least: int, most: int | None =
 
 
 def item_words(name: str, argument: str, value: Any) -> float:
-    """An argument that is a number of words: bytes / 8, so that it may be no whole number.
-
-    Raises:
-        UsageError: it is not.
-    """
+    """An argument that is a number of words: bytes / 8, so that it may be no whole number; else a UsageError."""
     good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not good or not 0 <= value <= MOST_WORDS:
         raise argument_error(name, argument, "words, a number of at least 0 and at most 2^53", f"{value!r:.60}")
@@ -50,10 +42,6 @@ def in_range(counts: NDArray[Any]) -> bool:
 
 
 def check_machine(name: str, machine: Any) -> None:
-    """The argument machine of a cost.
-
-    Raises:
-        UsageError: it prices no supersteps.
-    """
+    """The argument machine of a cost; a UsageError where it prices no supersteps."""
     if not callable(getattr(machine, "predict", None)):
         raise argument_error(name, "machine", "one, as bsp.machine or pybsp.BSPMachine(...)", what(machine))

@@ -111,11 +111,7 @@ def cut_at(name: str, counts: ArrayLike | None, p: int, n: int) -> list[int]:
 
 
 def cut(name: str, block: NDArray[Any], counts: ArrayLike | None, p: int) -> list[NDArray[Any]]:
-    """The blocks of an array, of so many rows, the argument counts; None: equal ones.
-
-    Raises:
-        UsageError: as `given_cuts`.
-    """
+    """The blocks of an array, of so many rows, the argument counts (None: equal ones), as `given_cuts` has it."""
     if counts is None:
         blocks = []
         for rows in _even_rows(p, len(block)):

@@ -52,11 +52,7 @@ def checked_lists(name: str, p: int, copies: Any) -> list[Counts]:
 
 
 def counts_of(name: str, copies: Any, p: int, n: int | None = None) -> Counts:
-    """The argument copies of one processor; n: what they must be as many as.
-
-    Raises:
-        UsageError: they are not.
-    """
+    """The argument copies of one processor, n of them where that is given; else a UsageError."""
     expected = f"{name}: argument copies: expected a whole number of at least 0 for each item"
     no_mask(name, "copies", copies)
     counts: NDArray[Any]
@@ -105,11 +101,7 @@ def opened(items: Any, copies: Any, p: int, pid: int) -> tuple[ItemType, int, Re
 
 
 def agreed(bsp: Processors, mine: ItemType | None, theirs: ItemType | None) -> ItemType | None:
-    """The type that all items have.
-
-    Raises:
-        UsageError: two types.
-    """
+    """The type that all items have; a UsageError where there are two."""
     if mine is None or theirs is None:
         return mine or theirs
     if mine[:-1] != theirs[:-1]:

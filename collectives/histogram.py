@@ -227,11 +227,7 @@ def _count(given: _Given, limits: tuple[Any, Any] | None) -> tuple[NDArray[Any],
 
 
 def _checked(bins: Any, limits: Any) -> tuple[Any, tuple[Any, Any] | None]:
-    """The arguments bins and range: a number or edges, and None or two numbers.
-
-    Raises:
-        UsageError: np.histogram refuses them.
-    """
+    """The arguments bins and range: a number or edges, and None or two numbers; else a UsageError."""
     if type(bins) is int and 0 < bins <= MANY and (limits is None or _are_limits(limits)):
         return bins, limits  # np.histogram takes them: to ask it takes longer than to count
     if isinstance(bins, str):

@@ -95,11 +95,7 @@ def exchange_of(
 def exchange_at(
     bsp: BSP, name: str, root: Any, plan: Callable[[int, int], Plan], each: bool = False, argument: str | None = None
 ) -> tuple[int, Exchange]:
-    """The argument root, a processor, and `exchange_of` of a primitive that it is all of.
-
-    Raises:
-        UsageError: root is no processor.
-    """
+    """The argument root, and `exchange_of` of a primitive that it is all of; a UsageError where it is no processor."""
     if type(root) is not int:  # True and 1.0 would be found as 1
         root = root_of(name, root, bsp)
     found: Exchange | None = bsp.prepared.get((name, root))
@@ -179,11 +175,7 @@ def owned(came: list[Any]) -> list[Any]:
 
 
 def one_for_each(name: str, values: Any, p: int) -> Any:
-    """The argument values: p of them.
-
-    Raises:
-        UsageError: it is no sequence, or of another length.
-    """
+    """The argument values: p of them; a UsageError where it is no sequence, or of another length."""
     if type(values) in (list, tuple) or (isinstance(values, np.ndarray) and values.ndim):
         sized = True
     else:

@@ -214,11 +214,7 @@ def _as_if(function: Any, steps: Callable[..., Any], result: str) -> None:
 
 
 def _check_processor(name: str, given: Any) -> None:
-    """The argument bsp of a primitive.
-
-    Raises:
-        UsageError: it is neither a processor nor a group.
-    """
+    """The argument bsp of a primitive; a UsageError where it is neither a processor nor a group."""
     if not isinstance(given, (BSP, Group)):
         way_out = "; of a grid take grid.row or grid.column" if isinstance(given, Grid) else ""
         if isinstance(given, Split):
@@ -229,11 +225,7 @@ def _check_processor(name: str, given: Any) -> None:
 
 @contextmanager
 def _numbers_of_64_bits(name: str) -> Iterator[None]:
-    """Where sizes that are too large for numpy are refused by a cost, or a plan.
-
-    Raises:
-        UsageError: they are.
-    """
+    """Where sizes that are too large for numpy are refused by a cost, or a plan, with a UsageError."""
     try:
         yield
     except OverflowError as error:
@@ -351,11 +343,7 @@ class Call:
         self._stream.differ(f"{self.name}: {complaint}")
 
     def own(self, share: Callable[[], Result], argument: str) -> Result:
-        """What a function of the user gives; its exceptions name the primitive and the argument.
-
-        Raises:
-            UsageError: the function raised.
-        """
+        """What a function of the user gives; a UsageError with primitive and argument where it raises."""
         return of_argument(self.name, argument, share)
 
 
@@ -417,11 +405,7 @@ def root_of(name: str, root: Any, bsp: Processors) -> int:
 
 
 def flag(name: str, argument: str, value: Any) -> bool:
-    """An argument that is true or false, as Python takes it.
-
-    Raises:
-        UsageError: it is neither, as an array of several.
-    """
+    """An argument that is true or false, as Python takes it; else a UsageError, as of an array of several."""
     try:
         return bool(value)
     except Exception as error:
@@ -450,11 +434,7 @@ def fan_out(name: str, degree: Any) -> int | None:
 
 
 def checked_order(name: str, order: Any) -> Order:
-    """The argument order.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """The argument order; a UsageError where there is none of that name."""
     known: Order = order
     if not (isinstance(order, str) and order in ORDERS):
         raise argument_error(name, "order", '"any" or "fixed"', f"{order!r:.60}")
@@ -509,11 +489,7 @@ def check_operator(name: str, op: Any) -> str:
 
 
 def sequence(name: str, argument: str, value: Any) -> list[Any]:
-    """An argument that is a sequence of items.
-
-    Raises:
-        UsageError: it is not.
-    """
+    """An argument that is a sequence of items; else a UsageError."""
     try:
         return list(value)
     except TypeError:
@@ -622,11 +598,7 @@ def detached(result: Any, value: Any) -> Any:
 
 
 def checked_out(name: str, out: Any) -> None:
-    """The argument out.
-
-    Raises:
-        UsageError: it is no array that can be written to.
-    """
+    """The argument out; a UsageError where it is no array that can be written to."""
     if out is not None and not (type(out) is np.ndarray and out.flags.writeable):
         got = "a read-only one" if type(out) is np.ndarray else f"{type(out).__name__}"
         raise argument_error(name, "out", "an array that can be written to", got)
@@ -662,11 +634,7 @@ def placed(name: str, result: Any, out: Any) -> Any:
 
 
 def of_argument(name: str, argument: str, share: Callable[[], Result]) -> Result:
-    """What a function gives that works on an argument, or is one.
-
-    Raises:
-        UsageError: the function raised.
-    """
+    """What a function gives that works on an argument, or is one; a UsageError where it raises."""
     try:
         return share()
     except Exception as error:
@@ -674,11 +642,7 @@ def of_argument(name: str, argument: str, share: Callable[[], Result]) -> Result
 
 
 def applied(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """What a function of the user's makes of two things.
-
-    Raises:
-        UsageError: the function raised.
-    """
+    """What a function of the user's makes of two things; a UsageError where it raises."""
     try:
         return function(a, b)
     except AbortError:

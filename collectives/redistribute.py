@@ -173,11 +173,7 @@ def _kind(dtype: np.dtype[Any], row: tuple[int, ...]) -> str:
 
 
 def _fitting(name: str, from_layout: Any, to_layout: Any, p: int) -> None:
-    """Refuse layouts that do not fit the processors, or each other.
-
-    Raises:
-        UsageError: they do not.
-    """
+    """Refuse layouts that do not fit the processors, or each other, with a UsageError."""
     one, other = fitting(name, "from_layout", from_layout, p), fitting(name, "to_layout", to_layout, p)
     if one.shape != other.shape:
         raise argument_error(name, "to_layout", f"a layout of shape {one.shape}, that of from_layout", other)

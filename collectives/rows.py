@@ -100,11 +100,7 @@ class KeyedRows:
         return {"keys": what + self.key.kind, "values": "None" if self.value is None else what + self.value.kind}
 
     def one_key(self) -> KeyedRows:
-        """This table, if it is one key that is in no array.
-
-        Raises:
-            UsageError: an array.
-        """
+        """This table, if it is one key that is in no array; else a UsageError."""
         if not self.lone:
             raise argument_error(self.name, "keys", "one key", f"an array of shape {self.rows.shape}")
         return self

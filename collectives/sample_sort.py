@@ -77,11 +77,7 @@ def merging(p: int, n: int) -> float:
 
 
 def table(name: str, counts: ArrayLike) -> Counts:
-    """The argument counts: shape (p, p).
-
-    Raises:
-        UsageError: another shape, or no whole numbers of at least 0.
-    """
+    """The argument counts: shape (p, p), whole numbers of at least 0; else a UsageError."""
     matrix = numbers(counts)
     if (
         matrix.ndim != 2
@@ -222,11 +218,7 @@ def _of_blocks(machine: Machine, sizes: Counts, itemsizes: list[int], moved: tup
 
 
 def as_given(argument: str, given: Any, name: str = NAME) -> NDArray[Any]:
-    """An argument as an array.
-
-    Raises:
-        UsageError: it makes none.
-    """
+    """An argument as an array; a UsageError where it makes none."""
     try:
         return np.asarray(given)
     except Exception as error:
@@ -261,11 +253,7 @@ def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any
 
 
 def common(argument: str, dtypes: Sequence[tuple[int, np.dtype[Any]]], own: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype that these processors have in common: equal, or strings of any lengths.
-
-    Raises:
-        UsageError: they have none.
-    """
+    """The dtype that these processors have in common: equal, or strings of any lengths; else a UsageError."""
     if not dtypes:
         return own
     first, found = dtypes[0]

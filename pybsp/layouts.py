@@ -696,11 +696,7 @@ def _shortened(axis: Any) -> str:
 
 
 def fitting(operation: str, argument: str, layout: Any, p: int) -> Layout:
-    """An argument that is a layout for at most so many processors.
-
-    Raises:
-        UsageError: it is none, or has more.
-    """
+    """An argument that is a layout for at most so many processors; a UsageError where it is none, or has more."""
     if not isinstance(layout, Layout):
         expected = "a layout, as pybsp.layouts.Block(n, p)"
         raise argument_error(operation, argument, expected, f"{type(layout).__name__} {layout!r:.60}")

@@ -12,11 +12,7 @@ Seed = int | Sequence[int] | np.random.Generator
 
 
 def generator(operation: str, seed: Seed) -> np.random.Generator:
-    """What `numpy.random.default_rng` makes of a seed; a generator is used as it is.
-
-    Raises:
-        UsageError: no seed.
-    """
+    """What `numpy.random.default_rng` makes of a seed, or the generator that it is; else a UsageError."""
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError) as error:

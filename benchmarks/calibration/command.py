@@ -108,11 +108,7 @@ def _calibrate(options: argparse.Namespace) -> int:
 
 
 def have_scipy() -> None:
-    """Before anything is measured.
-
-    Raises:
-        UsageError: it is not there.
-    """
+    """Before anything is measured; a UsageError where scipy is not there."""
     try:
         importlib.import_module("scipy.special")
     except ImportError:

@@ -493,11 +493,7 @@ def _recording(keeper: Keeper | None) -> Iterator[None]:
 
 
 def _communicator() -> MPI.Intracomm:
-    """All ranks of the job, apart from what pybsp sends.
-
-    Raises:
-        LauncherError: there is no MPI library.
-    """
+    """All ranks of the job, apart from what pybsp sends; a LauncherError where there is no MPI library."""
     try:
         comm: MPI.Intracomm = load().COMM_WORLD.Dup()
     except (ImportError, RuntimeError) as error:

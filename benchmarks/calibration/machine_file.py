@@ -158,11 +158,7 @@ _FORM = fields({"calibration": of(Calibration, {float: figure})})
 
 
 def write(calibration: Calibration, path: str | os.PathLike[str]) -> None:
-    """Write a machine file; what was there before stays whole until it is replaced.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
+    """Write a machine file in place of the one before, at once; a UsageError where it cannot be written."""
     replace_file(Path(path), to_json(calibration))
 
 

@@ -89,11 +89,7 @@ def sliced(p: int) -> Grid:
 
 
 def checked_grid(name: str, q: Any, p: int) -> Grid:
-    """The argument q: two factors of p.
-
-    Raises:
-        UsageError: it is not.
-    """
+    """The argument q: two factors of p; else a UsageError."""
     try:
         q1, q2 = (integer(name, "q", factor, 1) for factor in q)
     except (TypeError, ValueError, UsageError):
@@ -105,11 +101,7 @@ def checked_grid(name: str, q: Any, p: int) -> Grid:
 
 
 def checked_sizes(name: str, argument: str, sizes: Any, what: str) -> tuple[int, ...]:
-    """An argument of as many whole numbers, 0 or more, as `what` has commas between.
-
-    Raises:
-        UsageError: it is not.
-    """
+    """An argument of as many whole numbers, 0 or more, as `what` has commas between; else a UsageError."""
     try:
         found = tuple(integer(name, argument, size, 0) for size in sizes)
     except (TypeError, UsageError):
@@ -120,11 +112,7 @@ def checked_sizes(name: str, argument: str, sizes: Any, what: str) -> tuple[int,
 
 
 def checked_block(name: str, argument: str, block: Any, shape: tuple[int, int], grid: Grid, pid: int) -> NDArray[Any]:
-    """A processor's block of a matrix of that shape.
-
-    Raises:
-        UsageError: it is no array of numbers, or has another shape.
-    """
+    """A processor's block of a matrix of that shape, of numbers; else a UsageError."""
     expected = grid.block_shape(shape, pid)
     if not isinstance(block, np.ndarray) or block.dtype.kind not in "biufc":
         got = f"an array of {block.dtype}" if isinstance(block, np.ndarray) else f"{type(block).__name__}"

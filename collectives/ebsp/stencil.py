@@ -324,11 +324,7 @@ def _inner(shape: Shape, grid: Grid, pid: int) -> tuple[slice, slice]:
 
 
 def _surround(padded: Matrix, boundary: Any, shape: Shape, grid: Grid, pid: int) -> None:
-    """Write the boundary around the matrix where the block touches it.
-
-    Raises:
-        UsageError: it does not fit.
-    """
+    """Write the boundary around the matrix where the block touches it; a UsageError where it does not fit."""
     sides = tuple(boundary) if isinstance(boundary, (tuple, list)) else (boundary,) * 4
     if len(sides) != 4:
         expected = "None, a number, or four of them (north, south, west, east)"
@@ -356,11 +352,7 @@ def _surround(padded: Matrix, boundary: Any, shape: Shape, grid: Grid, pid: int)
 
 
 def _result(values: Any, target: Matrix) -> Matrix:
-    """What f gave.
-
-    Raises:
-        UsageError: another shape, or a dtype that does not cast.
-    """
+    """What f gave; a UsageError where it has another shape, or a dtype that does not cast."""
     array = np.asarray(values)
     if array.shape != target.shape:
         raise argument_error("stencil", "f", f"a result of the shape of its arguments, {target.shape}", array.shape)

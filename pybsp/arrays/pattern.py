@@ -427,11 +427,7 @@ class Pattern(Public, Participant):
                 ) from error
 
     def _operator(self, op: np.ufunc) -> str:
-        """The name of a ufunc by which values can be combined, which all processors know it by.
-
-        Raises:
-            UsageError: it is none.
-        """
+        """The name of a ufunc that combines values, by which all processors know it; else a UsageError."""
         if isinstance(op, np.ufunc) and op in self._operators:
             return self._operators[op]
         name = str(getattr(op, "__name__", ""))
@@ -493,11 +489,7 @@ def spread_of(owners: NDArray[np.intp], items: NDArray[np.int64]) -> Spread | No
 
 
 def check_machine(machine: Any, p: int) -> None:
-    """The argument machine of a pattern's cost.
-
-    Raises:
-        UsageError: it is none of p processors.
-    """
+    """The argument machine of a pattern's cost; a UsageError where it is none of p processors."""
     found = getattr(machine, "p", None)
     if found != p or not hasattr(machine, "predict"):
         expected = f"one of p = {p}, the number of processors, as bsp.machine"

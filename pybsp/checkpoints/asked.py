@@ -29,11 +29,7 @@ class CheckpointOptions(NamedTuple):
 
 
 def given(operation: str, checkpoint: Any, every: Any) -> tuple[Sequence[str] | None, Every | None]:
-    """The arguments `checkpoint` and `every`, checked.
-
-    Raises:
-        UsageError: they are none.
-    """
+    """The arguments `checkpoint` and `every`, checked; a UsageError where they are none."""
     if checkpoint is False:
         checkpoint = ()
     elif isinstance(checkpoint, (str, os.PathLike)):

@@ -46,11 +46,7 @@ def as_array(values: Any, dtype: np.dtype[Any], operation: str) -> NDArray[Any]:
 
 
 def no_mask(operation: str, argument: str, value: Any) -> None:
-    """Refuse a masked array, whose mask would be lost.
-
-    Raises:
-        UsageError: it is one.
-    """
+    """Refuse a masked array, whose mask would be lost, with a UsageError."""
     if isinstance(value, np.ma.MaskedArray):
         way_out = "use .compressed() to leave out what is masked, or .filled()"
         raise argument_error(operation, argument, "an array without a mask", "a masked one", way_out)
@@ -67,11 +63,7 @@ def whole(value: Any) -> int | None:
 
 
 def processors(operation: str, given: Any) -> int:
-    """The argument p: how many processors there are to be.
-
-    Raises:
-        UsageError: it is no number of them.
-    """
+    """The argument p: how many processors there are to be; a UsageError where it is no number of them."""
     number = whole(given)
     if number is None or not 1 <= number <= MOST_PROCESSORS:
         raise argument_error(operation, "p", f"a whole number from 1 to {MOST_PROCESSORS}", f"{given!r:.40}")

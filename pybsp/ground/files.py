@@ -44,11 +44,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
 
 @contextmanager
 def writing(path: str | os.PathLike[str], what: str) -> Iterator[TextIO]:
-    """`replacing`, of a file that is `what` it is in errors: "machine file machine.json".
-
-    Raises:
-        UsageError: it cannot be written.
-    """
+    """`replacing`, of a file that is `what` it is in errors ("machine file machine.json"); else a UsageError."""
     try:
         with replacing(path) as file:
             yield file
@@ -57,11 +53,7 @@ def writing(path: str | os.PathLike[str], what: str) -> Iterator[TextIO]:
 
 
 def path_of(operation: str, path: Any, whose: str) -> Path:
-    """The argument path; `whose` it is to be, for the error: "a machine file".
-
-    Raises:
-        UsageError: it is none.
-    """
+    """The argument path, else a UsageError; `whose` it is, for that: "a machine file"."""
     if not isinstance(path, (str, os.PathLike)):
         raise UsageError(f"{operation}: argument path: expected that of {whose}, got {path!r:.80}")
     return Path(path)
@@ -89,11 +81,7 @@ def require_regular(path: str | os.PathLike[str], name: str) -> None:
 
 
 def working_folder() -> Path:
-    """That of this process.
-
-    Raises:
-        UsageError: it is gone.
-    """
+    """That of this process; a UsageError where it is gone."""
     try:
         return Path.cwd()
     except FileNotFoundError:

@@ -67,11 +67,7 @@ _figures = itemgetter(*STORED)
 
 
 def _append(records: Supersteps, value: Any) -> None:
-    """Take a record as JSON has it.
-
-    Raises:
-        MisfitError: it is none.
-    """
+    """Take a record as JSON has it; a MisfitError where it is none."""
     found = {**_LATER, **_RECORD(value)}
     if found["h"] != max(found["h_out"], found["h_in"]):
         raise MisfitError(f"the larger of h_out and h_in, {max(found['h_out'], found['h_in'])}", f"{found['h']}", ".h")

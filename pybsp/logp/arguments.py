@@ -13,11 +13,7 @@ SCHEDULES = ("latest", "earliest", "random", "adversary")  # all that have names
 
 
 def destination(dest: Any, p: int, pid: int) -> int:
-    """Another processor than pid.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """Another processor than pid; a UsageError where it is none."""
     number = whole(dest)
     if number is not None and 0 <= number < p and number != pid:
         return number
@@ -27,11 +23,7 @@ def destination(dest: Any, p: int, pid: int) -> int:
 
 
 def whole_steps(operation: str, argument: str, steps: Any, least: int | None = None) -> int:
-    """A whole number of steps, at least `least`.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """A whole number of steps, at least `least`; a UsageError where it is none."""
     number = whole(steps)
     if number is not None and (least is None or number >= least) and abs(number) <= MOST_STEPS:
         return number

@@ -610,11 +610,7 @@ class Rides(Participant):
         return stream
 
     def running(self, of: str) -> Ride[Any]:
-        """The function whose generator runs, for a stream of the machine or a group.
-
-        Raises:
-            UsageError: none does.
-        """
+        """The function whose generator runs, for a stream of the machine or a group; a UsageError where none does."""
         if self.starting is None:
             self.gate.check(f"{of}.stream")
             raise UsageError(f"{of}.stream: only inside a function that rides; start it with {of}.ride(name, steps)")
@@ -820,11 +816,7 @@ class Rides(Participant):
 
 
 def checked_steps(operation: str, steps: Supersteps[Result]) -> Supersteps[Result]:
-    """The argument steps: a generator that has not begun.
-
-    Raises:
-        UsageError: it is none, or it has.
-    """
+    """The argument steps: a generator that has not begun; a UsageError where it is none, or it has."""
     if isinstance(steps, GeneratorType):
         state = getgeneratorstate(steps)
         if state == GEN_CREATED:
@@ -836,10 +828,6 @@ def checked_steps(operation: str, steps: Supersteps[Result]) -> Supersteps[Resul
 
 
 def refuse_under_way(operation: str, rides: Rides, way_out: str) -> None:
-    """Refuse an operation while something rides.
-
-    Raises:
-        UsageError: something does.
-    """
+    """Refuse an operation while something rides, with a UsageError."""
     if names := rides.under_way():
         raise UsageError(f"{operation}: {names}: started, and not over; {way_out}")

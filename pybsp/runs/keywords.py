@@ -49,11 +49,7 @@ def differs(value: Any, usual: Any) -> bool:
 
 
 def flag_of(operation: str, argument: str, value: Any) -> bool | None:
-    """An argument that is true, false or None, as Python takes it.
-
-    Raises:
-        UsageError: it is none of them, as an array of several.
-    """
+    """An argument that is true, false or None, as Python takes it; else a UsageError, as of an array of several."""
     try:
         return None if value is None else bool(value)
     except Exception as error:
@@ -86,11 +82,7 @@ def stray(
 
 
 def timeout_of(operation: str, timeout: Any) -> float | None:
-    """The argument timeout, checked.
-
-    Raises:
-        UsageError: it is neither None nor a number of seconds above 0.
-    """
+    """The argument timeout, checked; a UsageError where it is neither None nor a number of seconds above 0."""
     if timeout is None:
         return None
     try:

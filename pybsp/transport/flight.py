@@ -134,11 +134,7 @@ class InFlight:
         self._expected += [len(chunk) for _, chunk in chunks]
 
     def collect(self, waiter: Waiter) -> None:
-        """Wait for what has been posted to be received.
-
-        Raises:
-            DeliveryError: it has not the announced size.
-        """
+        """Wait for what has been posted to be received; a DeliveryError where it has not the announced size."""
         requests = self.arriving
         if not requests:
             return

@@ -174,11 +174,7 @@ def source_rate(network: Network, period: Ints) -> float:
 
 
 def check_load(argument: str, network: Network, load: float, period: Ints) -> None:
-    """Refuse a load above what a source can send.
-
-    Raises:
-        UsageError: it is.
-    """
+    """Refuse a load above what a source can send, with a UsageError."""
     rate = source_rate(network, period)
     if load > rate * (1 + 1e-12) and network.p > 1:
         raise UsageError(

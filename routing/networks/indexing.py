@@ -44,19 +44,11 @@ class Indexing(NamedTuple):
         return math.isqrt(self.size(n))
 
     def coordinates(self, p: int) -> Ints:
-        """Row and column of each number, shape (p, 2).
-
-        Raises:
-            RoutingError: p does not fit.
-        """
+        """Row and column of each number, shape (p, 2); a RoutingError where p does not fit."""
         return np.stack(self.curve(self.side(p)), axis=1)
 
     def numbers(self, p: int) -> Ints:
-        """The inverse: the number of the node in each row and column, shape (side, side).
-
-        Raises:
-            RoutingError: p does not fit.
-        """
+        """The inverse: the node in each row and column, shape (side, side); a RoutingError where p does not fit."""
         rows, columns = self.curve(side := self.side(p))
         found = np.empty((side, side), np.int64)
         found[rows, columns] = np.arange(p)
@@ -112,11 +104,7 @@ INDEXINGS = {
 
 
 def indexing(name: str) -> Indexing:
-    """The indexing of that name.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The indexing of that name; a UsageError where there is none."""
     if not isinstance(name, str) or name not in INDEXINGS:
         raise UsageError(f"mesh: indexing: expected one of {', '.join(INDEXINGS)}, got {name!r}")
     return INDEXINGS[name]

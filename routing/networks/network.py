@@ -143,10 +143,6 @@ class Network(Graph):
 
 
 def check_two_phase(operation: str, two_phase: object) -> None:
-    """The argument two_phase.
-
-    Raises:
-        UsageError: it is neither True nor False.
-    """
+    """The argument two_phase; a UsageError where it is neither True nor False."""
     if not isinstance(two_phase, (bool, np.bool_)):
         raise UsageError(f"{operation}: two_phase: expected True or False, got {two_phase!r:.80}")
