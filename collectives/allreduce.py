@@ -17,7 +17,6 @@ from .counted.groups import counted as counted_groups
 from .plan import Plan
 from .primitive import (
     Call,
-    Fold,
     Operator,
     Order,
     alone,
@@ -28,7 +27,6 @@ from .primitive import (
     descriptor,
     detached,
     fan_out,
-    in_turn,
     integer,
     item_words,
     placed,
@@ -145,7 +143,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     if how != "trees":
         return None
     agreed = {"value": kind, "op": name, "degree": given, "algorithm": None, "order": order}
-    return PreparedClimb(agreed, trees(bsp.p, degree, order).steps, _fold(bsp.p, order), words)
+    return PreparedClimb(agreed, trees(bsp.p, degree, order).steps, fixed_order.fold(bsp.p, order), words)
 
 
 @primitive(
@@ -246,11 +244,7 @@ def run(
     """Run it with what `choose` chose, for values of so many words; the result is made in `out` where it fits."""
     p = call.bsp.p
     how, degree = choice
-    fold = _fold(p, order)
+    fold = fixed_order.fold(p, order)
     if how == "blocks":
         return (yield from by_blocks.run(call, value, op, value.itemsize / 8, fold, out=out))
     return (yield from climbed(call, trees(p, degree, order), value, op, words, fold))
-
-
-def _fold(p: int, order: Order) -> Fold:
-    return in_turn if order == "any" else partial(fixed_order.total, p)

@@ -184,6 +184,17 @@ def run(
     return value if pid == root else copy.value()
 
 
+def run_whole(
+    call: Call, value: Any, root: int, choose: Callable[[int], Any], plan: Callable[[Any, int], Plan]
+) -> Supersteps[Any]:
+    """Broadcast a value that is not cut, by what `choose` makes of its words: along the plan of that and the root."""
+
+    def carry(call: Call, copy: Copy, root: int) -> Supersteps[None]:
+        yield from follow(call, copy, plan(copy.envelope.by, root))
+
+    return (yield from run(call, value, root, lambda words, _: (TREES, choose(words)), {TREES: carry}))
+
+
 def _first_received(call: Call, root: int, most: int, out: Any) -> Supersteps[Copy]:
     """What a processor has when it hears for the first time."""
     for superstep in range(1, most + 1):

@@ -15,8 +15,9 @@ from ..ground.convert import no_mask
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from . import fixed_order, prefix_fixed, prefix_trees, tree
+from .blocks import Ints, even_cuts
 from .counted.prefix_2d import counted
-from .matrix_rows import Ints, busiest, cuts_of, owned_by, row_operations, rows_of
+from .matrix_rows import busiest, owned_by, row_operations, rows_of
 from .plan import Plan, Step, joined
 from .primitive import (
     Call,
@@ -88,7 +89,7 @@ def _works_of_case_2(p: int, k: int, trees: Sequence[Step]) -> Ints:
 
 def case_1_plan(p: int, k: int, order: Order = "any", further: int = 0) -> Plan:
     """The plan of `case_1`: columns, of which sums are wanted, to the owners of rows; sums to their columns."""
-    cuts = cuts_of(k, p)
+    cuts = even_cuts(p, k)
     column, owner = np.repeat(np.arange(p - further), p), np.tile(np.arange(p), p - further)
     first, last = cuts[owner], cuts[owner + 1]
     work = np.diff(cuts) * row_operations(p - further, order)
@@ -261,7 +262,7 @@ def case_1(
     """At least p items: whose prefix sums go so many columns further (exclusive_blocks.py); None where none comes."""
     bsp = call.bsp
     p, pid, k = bsp.p, bsp.pid, len(column)
-    first, last = (int(cut) for cut in cuts_of(k, p)[pid : pid + 2])
+    first, last = (int(cut) for cut in even_cuts(p, k)[pid : pid + 2])
     # (1)i. The rows of processor q go there.
     for dest, begin, end in scheme[0].sends(pid):
         call.send(dest, packed(column[begin:end], call.name))

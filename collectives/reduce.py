@@ -20,7 +20,6 @@ from .plan import Plan, Step, joined
 from .primitive import (
     NOT_SMALL,
     Call,
-    Fold,
     Operator,
     Order,
     alone,
@@ -31,7 +30,6 @@ from .primitive import (
     descriptor,
     detached,
     fan_out,
-    in_turn,
     integer,
     item_words,
     of_python,
@@ -163,7 +161,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     if how != "trees":
         return None
     agreed = {"value": kind, "op": name, "root": root, "degree": given, "algorithm": None, "order": order}
-    return PreparedClimb(agreed, trees(bsp.p, degree, root, order).steps, _fold(bsp.p, order), words)
+    return PreparedClimb(agreed, trees(bsp.p, degree, root, order).steps, fixed_order.fold(bsp.p, order), words)
 
 
 def _small(
@@ -320,11 +318,7 @@ def run(
     """Run it with what `choose` chose, for values of so many words; what it returns counts on the root alone."""
     p = call.bsp.p
     how, degree = choice
-    fold = _fold(p, order)
+    fold = fixed_order.fold(p, order)
     if how == "blocks":
         return (yield from by_blocks.run(call, value, op, value.itemsize / 8, fold, root, out))
     return (yield from climbed(call, trees(p, degree, root, order), value, op, words, fold))
-
-
-def _fold(p: int, order: Order) -> Fold:
-    return in_turn if order == "any" else partial(fixed_order.total, p)

@@ -115,7 +115,7 @@ def _prepare(bsp: BSP, array: NDArray[Any], op: Operator, order: Order) -> Prepa
         "counts": None,
         "order": checked_order("reduce_scatter", order),
     }
-    words, fold, shown = (cuts[pid + 1] - cuts[pid]) * row_words(array), _fold(p, order), None
+    words, fold, shown = (cuts[pid + 1] - cuts[pid]) * row_words(array), fixed_order.fold(p, order), None
     records = None if p == 1 else bsp.shown
     if records is not None and array.dtype.kind in "biufc" and 0 < array.nbytes <= records.most - HEAD.size:
         shown = _by_records(records, agreed, _plan(p, tuple(cuts)).steps[0], op, cuts, fold, words, array)
@@ -261,10 +261,6 @@ def reduce_scatter(
     return mine
 
 
-def _fold(p: int, order: Order) -> Fold:
-    return in_turn if order == "any" else partial(fixed_order.total, p)
-
-
 def run(
     call: Call, array: NDArray[Any], op: Operator, cuts: tuple[int, ...], order: Order = "any"
 ) -> Supersteps[NDArray[Any]]:
@@ -277,7 +273,7 @@ def run(
             call.send(dest, array[first:last])
         letters = yield from call.sync(sources(step.receives(pid)))
         if letters:
-            mine = combined(call, letters, mine, op, len(mine) * row_words(mine), _fold(p, order))
+            mine = combined(call, letters, mine, op, len(mine) * row_words(mine), fixed_order.fold(p, order))
         elif elementwise(op):
             mine = call.own(partial(op, mine, mine), "op")  # nothing, of the dtype that op makes
     return cast("NDArray[Any]", own_result(mine))

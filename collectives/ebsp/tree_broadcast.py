@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from ...errors import UsageError, argument_error
 from ...machines.cost import Cost, Machine, Superstep
 from ...rides.ride import Supersteps
 from .. import dissemination
-from ..dissemination import Copy
 from ..plan import Numbers, Plan, Step, joined
 from ..primitive import Call, integer, primitive, processor
 from .partition import checked_machine
@@ -204,11 +203,8 @@ def tree_broadcast(
     given = None if fan_outs is None else checked_fan_outs("tree_broadcast", bsp.p, fan_outs)
     by = checked_machine("tree_broadcast", machine, bsp)
 
-    def choice(words: int, _: bool) -> tuple[str, FanOuts]:
-        return dissemination.TREES, choose(by, words) if given is None else given
-
-    def follow(call: Call, copy: Copy, root: int) -> Supersteps[None]:
-        yield from dissemination.follow(call, copy, _plan(bsp.p, copy.envelope.by, root))
+    def chosen(words: int) -> FanOuts:
+        return choose(by, words) if given is None else given
 
     call = Call(bsp, "tree_broadcast", root=root, fan_outs=given)
-    return (yield from dissemination.run(call, value, root, choice, {dissemination.TREES: follow}))
+    return (yield from dissemination.run_whole(call, value, root, chosen, partial(_plan, bsp.p)))
