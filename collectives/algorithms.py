@@ -12,7 +12,8 @@ import numpy as np
 
 from ..errors import UsageError, argument_error
 from ..machines.cost import Cost, Machine
-from .primitive import elementwise, is_array
+from .operators import elementwise
+from .values import is_array
 
 
 def named(name: str, algorithm: Any, known: Sequence[str]) -> str | None:

@@ -12,30 +12,16 @@ from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
 from . import by_blocks, fixed_order, groups, tree
 from .algorithms import cheapest, items_of, named, trees_or_blocks
+from .arguments import Order, checked_order, fan_out, integer, item_words
 from .counted.blocks import counted as counted_blocks
 from .counted.groups import counted as counted_groups
+from .operators import Operator, check_operator
 from .plan import Plan
-from .primitive import (
-    Call,
-    Operator,
-    Order,
-    alone,
-    check_operator,
-    checked_order,
-    checked_out,
-    climbed,
-    descriptor,
-    detached,
-    fan_out,
-    integer,
-    item_words,
-    placed,
-    primitive,
-    taken,
-)
+from .primitive import Call, climbed, primitive
 from .record_layouts import Array
 from .riding import quick_starts, starts
 from .small_climbs import PreparedClimb, climbs, quick_climbs
+from .values import alone, checked_out, descriptor, detached, placed, taken
 
 ALGORITHMS = ("trees", "blocks")
 

@@ -23,6 +23,7 @@ from . import tree
 from .allreduce import allreduce
 from .allreduce import choose as choose_allreduce
 from .allreduce import run as run_allreduce
+from .arguments import flag, integer, item_words, numbers
 from .bitonic_network import Integers, Masks, melted, reach, schedule
 from .counted.bitonic_sort import equal, last_work, network
 from .plan import Plan, Step, joined
@@ -30,8 +31,9 @@ from .prefix import choose as choose_prefix
 from .prefix import plan as plan_prefix
 from .prefix import prefix
 from .prefix import run as run_prefix
-from .primitive import Call, flag, integer, item_words, numbers, packed, primitive, unpacked
+from .primitive import Call, primitive
 from .rows import KeyedRows, Rows, joined_rows
+from .values import packed, unpacked
 
 
 @lru_cache(maxsize=32)

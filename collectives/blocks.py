@@ -18,9 +18,11 @@ from ..bsp import BSP
 from ..errors import argument_error
 from ..ground.convert import no_mask, what
 from ..rides.ride import Letter
+from .arguments import numbers
 from .one_superstep import Exchange, exchange_of
 from .plan import Plan
-from .primitive import NOT_SMALL, numbers, placed, remember, room, unpacked
+from .primitive import NOT_SMALL, remember
+from .values import placed, room, unpacked
 
 Ints = NDArray[np.int64]
 

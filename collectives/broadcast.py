@@ -13,6 +13,7 @@ from ..machines.cost import Cost, Machine
 from ..rides.ride import Ride, Start, Supersteps
 from . import broadcast_groups, dissemination, tree
 from .algorithms import named
+from .arguments import fan_out, integer, of_python, processor, root_of
 from .broadcast_items import choose as choose_items
 from .broadcast_items import plan as plan_items
 from .broadcast_items import run as run_items
@@ -20,26 +21,12 @@ from .counted.broadcast_groups import counted as counted_groups
 from .counted.broadcast_items import counted as counted_items
 from .dissemination import Carry, Copy
 from .plan import Plan, Step, joined
-from .primitive import (
-    NOT_SMALL,
-    Call,
-    checked_out,
-    descriptor,
-    fan_out,
-    integer,
-    is_array,
-    is_number,
-    of_python,
-    placed,
-    primitive,
-    processor,
-    root_of,
-    sources,
-)
+from .primitive import NOT_SMALL, Call, primitive, sources
 from .record_layouts import Array, is_described
 from .riding import MOST
 from .riding import spread as spread_riding
 from .small_spreads import spread
+from .values import checked_out, descriptor, is_array, is_number, placed
 
 ALGORITHMS = ("trees", "2d", "groups")
 

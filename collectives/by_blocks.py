@@ -13,8 +13,10 @@ import numpy as np
 
 from ..rides.ride import Supersteps
 from .blocks import even_cuts
+from .operators import Fold, Operator
 from .plan import Plan, Step, joined
-from .primitive import Call, Fold, Operator, combined, room, sources
+from .primitive import Call, combined, sources
+from .values import room
 
 
 @lru_cache(maxsize=64)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from ..rides.ride import Letter, Supersteps
 from . import tree
 from .plan import Plan
-from .primitive import Call, is_array, is_number, own_argument, packed, pids_of, room, sources, unpacked
+from .primitive import Call, pids_of, sources
+from .values import is_array, is_number, own_argument, packed, room, unpacked
 
 Choice = Callable[[int, bool], tuple[str, Any]]  # (words, whether they may be cut) -> (algorithm, by what)
 TREES = "trees"  # the algorithm whose items are values, which are not cut

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..ground.convert import no_mask
+from .arguments import Processors, item_words
 from .duplicate_shares import Counts, Share, cut
-from .primitive import Processors, item_words, own_argument, packed, pids_of, unpacked
+from .primitive import pids_of
+from .values import own_argument, packed, unpacked
 
 Records = NDArray[Any]  # shape (n,), fields "item" and "copies": each an item that is to be copied so many times
 MOST = 2**62  # copies in all

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
 from .blocks import even_cuts
+from .operators import Operator
 from .plan import Plan, joined
 from .prefix_2d import case_1, case_1_plan
-from .primitive import Call, Operator
+from .primitive import Call
 
 
 @lru_cache(maxsize=32)

@@ -17,32 +17,15 @@ from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
 from . import exclusive_blocks, prefix_trees, tree
 from .algorithms import cheapest, items_of, named, trees_or_blocks
+from .arguments import fan_out, integer, item_words
 from .blocks import Ints
 from .counted.prefix_trees import counted as counted_trees
 from .one_superstep import Exchange, new_exchange
+from .operators import Operator, applied, check_operator, elementwise
 from .plan import Plan, joined
 from .prefix_2d import climbed_before
-from .primitive import (
-    NOT_SMALL,
-    Call,
-    Operator,
-    alone,
-    applied,
-    check_operator,
-    checked_out,
-    descriptor,
-    detached,
-    elementwise,
-    fan_out,
-    integer,
-    is_array,
-    is_number,
-    item_words,
-    placed,
-    primitive,
-    remember,
-    taken,
-)
+from .primitive import NOT_SMALL, Call, primitive, remember
+from .values import alone, checked_out, descriptor, detached, is_array, is_number, placed, taken
 
 ALGORITHMS = ("trees", "blocks")
 

@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from .arguments import Order, integer
 from .groups import Level
-from .primitive import Fold, Operator, Order, Parts, in_turn, integer
+from .operators import Fold, Operator, Parts, in_turn
 
 
 def total(p: int, parts: Parts, op: Operator) -> Any:

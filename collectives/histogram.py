@@ -18,10 +18,12 @@ from . import records
 from .allreduce import choose, supersteps
 from .allreduce import cost as cost_of_reduction
 from .allreduce import run as run_reduction
+from .arguments import flag, integer, numbers
 from .blocks import block_of
 from .one_superstep import at_once, folded, is_at_once
+from .operators import of_argument
 from .plan import Plan
-from .primitive import NOT_SMALL, Call, flag, integer, numbers, of_argument, primitive
+from .primitive import NOT_SMALL, Call, primitive
 
 NAME = "histogram"
 # Up to these bins, and ends of a range, are not looked at.

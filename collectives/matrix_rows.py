@@ -7,9 +7,9 @@ from functools import lru_cache
 import numpy as np
 
 from . import fixed_order, tree
+from .arguments import Order
 from .blocks import Ints, even_cuts
 from .counted.prefix_trees import last_work
-from .primitive import Order
 
 
 @lru_cache(maxsize=64)

@@ -13,25 +13,12 @@ from ..errors import argument_error
 from ..ground.short_records import NUMBERS
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
-from .arguments import in_range
+from .arguments import in_range, item_words, numbers, root_of
+from .operators import Fold, Operator, applied, in_turn
 from .plan import Plan, Step
-from .primitive import (
-    NOT_SMALL,
-    Call,
-    Fold,
-    Operator,
-    applied,
-    in_turn,
-    item_words,
-    numbers,
-    own_result,
-    packed,
-    remember,
-    root_of,
-    sources,
-    unpacked,
-)
+from .primitive import NOT_SMALL, Call, remember, sources
 from .shown_values import ShownValues
+from .values import own_result, packed, unpacked
 
 Words = NDArray[np.int64]
 

@@ -15,30 +15,22 @@ from ..ground.convert import no_mask
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from . import fixed_order, prefix_fixed, prefix_trees, tree
+from .arguments import Order, checked_order, fan_out, integer, item_words
 from .blocks import Ints, even_cuts
 from .counted.prefix_2d import counted
 from .matrix_rows import busiest, owned_by, row_operations, rows_of
+from .operators import Operator, check_operator, elementwise
 from .plan import Plan, Step, joined
-from .primitive import (
-    Call,
-    Operator,
-    Order,
-    check_operator,
-    checked_order,
+from .primitive import Call, primitive, sources
+from .values import (
     checked_out,
     descriptor,
     detached,
-    elementwise,
-    fan_out,
-    integer,
     is_array,
-    item_words,
     own_argument,
     own_result,
     packed,
     placed,
-    primitive,
-    sources,
     taken,
     unpacked,
 )

@@ -16,8 +16,10 @@ from ..ground.convert import no_mask, what
 from ..layouts import Layout, common, fitting, owned, owners_by_axis
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
+from .arguments import item_words
 from .plan import Plan, Step, joined
-from .primitive import Call, checked_out, item_words, placed, primitive, room
+from .primitive import Call, primitive
+from .values import checked_out, placed, room
 
 CACHED = 16  # pairs of layouts whose index maps a processor keeps
 

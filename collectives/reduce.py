@@ -15,33 +15,15 @@ from ..machines.cost import Cost, Machine
 from ..rides.ride import Ride, Supersteps
 from . import by_blocks, fixed_order, tree
 from .algorithms import cheapest, items_of, named, trees_or_blocks
+from .arguments import Order, checked_order, fan_out, integer, item_words, of_python, processor, root_of
 from .counted.blocks import counted as counted_blocks
+from .operators import Operator, check_operator
 from .plan import Plan, Step, joined
-from .primitive import (
-    NOT_SMALL,
-    Call,
-    Operator,
-    Order,
-    alone,
-    check_operator,
-    checked_order,
-    checked_out,
-    climbed,
-    descriptor,
-    detached,
-    fan_out,
-    integer,
-    item_words,
-    of_python,
-    placed,
-    primitive,
-    processor,
-    root_of,
-    taken,
-)
+from .primitive import NOT_SMALL, Call, climbed, primitive
 from .record_layouts import Array
 from .riding import start
 from .small_climbs import PreparedClimb, climb
+from .values import alone, checked_out, descriptor, detached, placed, taken
 
 ALGORITHMS = ("trees", "blocks")
 

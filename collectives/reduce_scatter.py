@@ -20,34 +20,14 @@ from ..rides.ride import Supersteps
 from ..rides.shown import Shown
 from ..ways import BY_RECORD
 from . import fixed_order
+from .arguments import Order, checked_order, integer, item_words
 from .blocks import block_of, cut_at, given_cuts, row_words
 from .one_superstep import at_once, folded, is_at_once
+from .operators import Fold, Operator, applied, check_operator, elementwise, in_turn
 from .plan import Plan, Step, joined
-from .primitive import (
-    NOT_SMALL,
-    Call,
-    Fold,
-    Operator,
-    Order,
-    applied,
-    check_operator,
-    checked_order,
-    checked_out,
-    combined,
-    descriptor,
-    elementwise,
-    in_turn,
-    integer,
-    is_array,
-    item_words,
-    own_argument,
-    own_result,
-    placed,
-    primitive,
-    remember,
-    sources,
-)
+from .primitive import NOT_SMALL, Call, combined, primitive, remember, sources
 from .record_layouts import AN_ARRAY
+from .values import checked_out, descriptor, is_array, own_argument, own_result, placed
 
 
 def plan(p: int, n: int, counts: ArrayLike | None = None) -> Plan:

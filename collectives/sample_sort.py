@@ -16,10 +16,11 @@ from ..errors import UsageError, argument_error
 from ..ground.convert import no_mask, what
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
-from .arguments import in_range
+from .arguments import flag, in_range, integer, numbers
 from .plan import Plan, Step, joined, to_all
-from .primitive import Call, flag, integer, numbers, packed, pids_of, primitive, unpacked
+from .primitive import Call, pids_of, primitive
 from .regular_sampling import Counts, Keys, cut_selected, cut_sorted, most, sample_places, select, split
+from .values import packed, unpacked
 
 NAME = "sample_sort"
 

@@ -13,27 +13,17 @@ from ..errors import UsageError, argument_error
 from ..ground.convert import what
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
+from .arguments import item_words
 from .blocks import block_of, row_kind, row_words
 from .exclusive_prefix import choose, last_works
 from .exclusive_prefix import cost as cost_of_prefix
 from .exclusive_prefix import run as run_prefix
 from .exclusive_prefix import trees as plan_of_prefix
 from .one_superstep import at_once, is_at_once, word_counts
+from .operators import Operator, applied, check_operator, elementwise
 from .plan import Plan
-from .primitive import (
-    NOT_SMALL,
-    Call,
-    Operator,
-    applied,
-    check_operator,
-    checked_out,
-    elementwise,
-    is_number,
-    item_words,
-    placed,
-    primitive,
-    room,
-)
+from .primitive import NOT_SMALL, Call, primitive
+from .values import checked_out, is_number, placed, room
 
 NAME = "segmented_prefix"
 SHORT = 32  # segments up to this length are summed side by side

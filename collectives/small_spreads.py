@@ -18,7 +18,7 @@ from ..ground.short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTH
 from ..rides.ride import Supersteps
 from ..rides.shown import ELSEWHERE, NOT_SHOWN, Counts, Shown
 from ..ways import BY_RECORD
-from .primitive import NOT_SMALL, is_number, own_argument, packed, placed, remember, room
+from .primitive import NOT_SMALL, remember
 from .record_layouts import (
     BESIDE,
     DESCRIBED,
@@ -39,6 +39,7 @@ from .record_layouts import (
     write_long,
 )
 from .small_climbs import Climb
+from .values import is_number, own_argument, packed, placed, room
 
 OF_PICKLE = 64  # bytes of the pickle of an int beside its own, at most
 

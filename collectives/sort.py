@@ -36,6 +36,7 @@ from .allgather import plan as plan_allgather
 from .allreduce import allreduce
 from .allreduce import choose as choose_allreduce
 from .allreduce import supersteps as supersteps_of_allreduce
+from .arguments import flag, integer, item_words, numbers
 from .bitonic_network import gathering, melted, schedule
 from .bitonic_sort import extremes, local_work, plan_returned, returned, supersteps
 from .bitonic_sort import run as run_bitonic
@@ -46,18 +47,7 @@ from .prefix import choose as choose_prefix
 from .prefix import plan as plan_prefix
 from .prefix import prefix
 from .prefix import run as run_prefix
-from .primitive import (
-    NOT_SMALL,
-    Call,
-    flag,
-    integer,
-    item_words,
-    numbers,
-    packed,
-    primitive,
-    remember,
-    unpacked,
-)
+from .primitive import NOT_SMALL, Call, primitive, remember
 from .regular_sampling import most as most_sampled
 from .rows import KeyedRows, Rows, joined_rows
 from .sample_sort import cost as cost_sample
@@ -65,6 +55,7 @@ from .sample_sort import plan as plan_sample
 from .sample_sort import run as run_sample
 from .sample_sort import table
 from .sample_sort import typical as typical_sampled
+from .values import packed, unpacked
 
 Counts = NDArray[np.int64]
 SHORT = 1 << 20  # keys of a short block, at most, whatever it costs

@@ -7,9 +7,9 @@ from functools import lru_cache
 import numpy as np
 
 from ...machines.cost import Superstep
+from ..arguments import Order
 from ..blocks import even_cuts
 from ..matrix_rows import busiest, owned_by, row_operations, rows_of
-from ..primitive import Order
 from .prefix_trees import counted as counted_trees
 
 

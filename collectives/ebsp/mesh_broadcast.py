@@ -12,8 +12,9 @@ from ...bsp import BSP
 from ...machines.cost import Cost, Machine, Superstep
 from ...rides.ride import Supersteps
 from .. import dissemination
+from ..arguments import integer, processor
 from ..plan import Numbers, Plan, Step, joined
-from ..primitive import Call, integer, primitive, processor
+from ..primitive import Call, primitive
 from .partition import checked_machine
 from .tree_broadcast import FanOuts, Trees, cheapest, checked_fan_outs, edges, sizes, trimmed
 from .tree_broadcast import counted as counted_by_tree

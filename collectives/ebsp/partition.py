@@ -19,7 +19,7 @@ from ...layouts import Block
 from ...machines.bsp import BSPMachine
 from ...machines.cost import Machine
 from ...machines.ebsp import EBSPMachine
-from ..primitive import integer
+from ..arguments import integer
 
 
 def begins(n: int, parts: int) -> NDArray[np.int64]:

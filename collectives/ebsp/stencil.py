@@ -13,9 +13,9 @@ from ...bsp import BSP
 from ...errors import argument_error
 from ...machines.cost import Cost, Machine, Superstep
 from ...rides.ride import Supersteps
-from ..arguments import check_machine
+from ..arguments import check_machine, integer
 from ..plan import Plan, Step, joined
-from ..primitive import Call, integer, primitive, sources
+from ..primitive import Call, primitive, sources
 from .partition import (
     Grid,
     begins,

@@ -13,8 +13,9 @@ from ...errors import UsageError, argument_error
 from ...machines.cost import Cost, Machine, Superstep
 from ...rides.ride import Supersteps
 from .. import dissemination
+from ..arguments import integer, processor
 from ..plan import Numbers, Plan, Step, joined
-from ..primitive import Call, integer, primitive, processor
+from ..primitive import Call, primitive
 from .partition import checked_machine
 
 FanOuts = tuple[int, ...]
