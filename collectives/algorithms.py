@@ -25,11 +25,7 @@ def named(name: str, algorithm: Any, known: Sequence[str]) -> str | None:
 
 
 def only_trees(name: str, algorithm: str | None, degree: int | None) -> str | None:
-    """Which algorithm is asked for, where a degree asks for trees.
-
-    Raises:
-        UsageError: a degree for one that has no trees.
-    """
+    """Which algorithm is asked for, where a degree asks for trees; a UsageError where that one has none."""
     if degree is None or algorithm == "trees":
         return algorithm
     if algorithm is not None:

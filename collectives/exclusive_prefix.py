@@ -294,11 +294,7 @@ def run(call: Call, value: Any, op: Operator, degree: int, words: float) -> Supe
 
 
 def _first(identity: Any, value: Any, initial: Any, out: Any) -> Any:
-    """What processor 0 gets: the argument initial, or the identity of op.
-
-    Raises:
-        UsageError: there is neither, for the array out.
-    """
+    """What processor 0 gets: the argument initial, or the identity of op; a UsageError where out gets neither."""
     if initial is None:
         if identity is None and out is not None:
             expected = "what processor 0 gets in out, as nothing lies before it and op has no identity"

@@ -227,11 +227,7 @@ def as_given(argument: str, given: Any, name: str = NAME) -> NDArray[Any]:
 
 
 def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any] | None]:
-    """The arguments keys and values as arrays.
-
-    Raises:
-        UsageError: keys of another shape than (n,), values of another length.
-    """
+    """The arguments keys, shape (n,), and values, n of them, as arrays; else a UsageError."""
     no_mask(name, "keys", keys)
     no_mask(name, "values", values)
     arrays = [as_given(argument, given, name) for argument, given in (("keys", keys), ("values", values))]

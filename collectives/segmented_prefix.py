@@ -164,11 +164,7 @@ def _put_in_front(bsp: BSP, before: NDArray[Any] | None, head: NDArray[Any], op:
 
 
 def _checked(values: Any, flags: Any, op: Any) -> tuple[NDArray[Any], NDArray[np.bool_], Any]:
-    """The arguments as arrays, and what makes of the result what the user gave.
-
-    Raises:
-        UsageError: they are not what they must be.
-    """
+    """The arguments as arrays, else a UsageError; and what makes of the result what the user gave."""
     check_operator(NAME, op)
     if not elementwise(op):
         raise argument_error(NAME, "op", "a numpy ufunc of two arguments, as np.add", f"{op!r:.60}")

@@ -453,11 +453,7 @@ def finish(raw: str) -> None:
 
 
 def to_resume(job: LaunchSpec, about: dict[str, Any]) -> Raw | None:
-    """The raw file that a launch goes on with; None where it begins one.
-
-    Raises:
-        UsageError: it is of another calibration.
-    """
+    """The raw file that a launch goes on with, if any; a UsageError where it is of another calibration."""
     if not job.goes_on:
         return None
     raw = read(job.raw)

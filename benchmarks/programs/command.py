@@ -152,11 +152,7 @@ def shown(row: dict[str, Any]) -> list[object]:
 
 
 def measured(quick: bool, rounds: int, seconds: float, only: str) -> list[dict[str, Any]]:
-    """Run all programs in turns, on each of the ranks.
-
-    Raises:
-        RuntimeError: a program's results are not those of the other one.
-    """
+    """Run all programs in turns, on each of the ranks; a RuntimeError where results of two differ."""
     sys.path.insert(0, str(ROOT))
     from mpi4py import MPI
 

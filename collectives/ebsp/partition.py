@@ -127,11 +127,7 @@ def checked_block(name: str, argument: str, block: Any, shape: tuple[int, int], 
 
 
 def checked_machine(name: str, machine: Any, bsp: BSP) -> Machine:
-    """The argument machine, by which is chosen; None: bsp.machine.
-
-    Raises:
-        UsageError: it is none, or of another number of processors.
-    """
+    """The argument machine, by which is chosen (None: bsp.machine), of so many processors; else a UsageError."""
     if machine is None:
         return bsp.machine
     if not isinstance(machine, (BSPMachine, EBSPMachine)):

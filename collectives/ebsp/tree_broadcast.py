@@ -117,11 +117,7 @@ def choose(machine: Machine, words: int) -> FanOuts:
 
 
 def checked_fan_outs(name: str, p: int, fan_outs: Any) -> FanOuts:
-    """An argument that is fan-outs for p processors, trimmed.
-
-    Raises:
-        UsageError: no sequence of whole numbers of at least 1, or their product is less than p.
-    """
+    """An argument that is fan-outs, whole numbers from 1 on, that reach p processors, trimmed; else a UsageError."""
     try:
         given = tuple(fan_outs)
     except TypeError:

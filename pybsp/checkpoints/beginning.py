@@ -55,11 +55,7 @@ def make(
 
 
 def prepare(saver: Saver, options: CheckpointOptions, pid: int) -> None:
-    """Have folders that can be written, for this job alone.
-
-    Raises:
-        CheckpointError: one cannot be, or is in use by another job.
-    """
+    """Have folders that can be written, for this job alone; else a CheckpointError."""
     saver.prepare()
     if pid == 0:
         lock(options.folders[-1], settings.seconds(settings.GRACE))

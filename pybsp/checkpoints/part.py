@@ -119,11 +119,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def read(path: Path, written: Written) -> SavedPart:
-    """Read a part, and check all of it.
-
-    Raises:
-        CheckpointError: it is missing, or not what was written; the text names the file.
-    """
+    """Read a part, and check all of it; a CheckpointError, with its name, where it is missing or damaged."""
     try:
         with path.open("rb") as file:
             about = os.fstat(file.fileno())

@@ -227,11 +227,7 @@ def _whole(operation: str, argument: str, value: Any, end: int) -> int:
 
 
 def checked_members(members: Iterable[SupportsIndex], p: int, pid: int) -> tuple[int, ...]:
-    """The argument members of `bsp.group`.
-
-    Raises:
-        UsageError: no processors, one twice, or this one is not among them.
-    """
+    """The argument members of `bsp.group`: some processors, each once, this one among them; else a UsageError."""
     name = "bsp.group: argument members"
     try:
         numbers = [whole(one) for one in members]
@@ -255,11 +251,7 @@ def checked_members(members: Iterable[SupportsIndex], p: int, pid: int) -> tuple
 
 
 def checked_grid(rows: SupportsIndex, columns: SupportsIndex, p: int) -> tuple[int, int]:
-    """The arguments of `bsp.grid`.
-
-    Raises:
-        UsageError: no whole numbers of at least 1, or another product than p.
-    """
+    """The arguments of `bsp.grid`: whole numbers of at least 1 whose product is p; else a UsageError."""
     sizes = []
     for argument, value in (("rows", rows), ("columns", columns)):
         try:

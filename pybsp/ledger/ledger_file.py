@@ -282,11 +282,7 @@ def is_ledger(path: str | os.PathLike[str]) -> bool:
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The content of a ledger file.
-
-    Raises:
-        UsageError: it cannot be read, or is none; the text says what was expected where.
-    """
+    """The content of a ledger file; a UsageError that says what was expected where."""
     origin, way_out = (
         f"ledger file {path}",
         "write one with `pybsp run --ledger FILE` or `pybsp simulate --ledger FILE`",

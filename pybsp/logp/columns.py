@@ -61,11 +61,7 @@ class Columns(Sequence[Sequence[Operation]]):
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[Operation]]) -> Columns:
-        """The columns of lists.
-
-        Raises:
-            UsageError: an operation is none that can be.
-        """
+        """The columns of lists; a UsageError where an operation is none that can be."""
         if isinstance(lists, Columns):
             return lists
         all_listed = isinstance(lists, (list, tuple)) and all(isinstance(one, (list, tuple)) for one in lists)

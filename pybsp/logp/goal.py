@@ -419,11 +419,7 @@ class _Rank:
     computed: int = 0  # nanoseconds
 
     def finished(self) -> list[Operation]:
-        """With what the operations wait for, which may have come before them.
-
-        Raises:
-            UsageError: there is no such operation.
-        """
+        """With what the operations wait for, which may have come before them; a UsageError where there is none such."""
         requires: dict[tuple[int, bool], list[int]] = {}
         for place, one, at_begin, other in self.waits:
             for label in (one, other):

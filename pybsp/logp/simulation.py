@@ -88,11 +88,7 @@ def simulate(
 def body_of(
     program: Program, args: Sequence[Any], kwargs: Mapping[str, Any] | None, operation: str
 ) -> Callable[[Any], Any]:
-    """What a processor does: the program with its arguments.
-
-    Raises:
-        UsageError: these are no sequence, or no mapping from names.
-    """
+    """What a processor does: the program with its arguments, a sequence and a mapping from names; else a UsageError."""
     given = None if isinstance(args, (str, bytes)) else _listed(args)
     if given is None:
         raise argument_error(operation, "args", "a sequence of the program's arguments", f"{args!r:.80}")

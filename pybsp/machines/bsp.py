@@ -82,11 +82,7 @@ def is_kind(text: Any) -> bool:
 
 
 def _names(given: Any) -> tuple[str, ...]:
-    """Several names.
-
-    Raises:
-        TypeError: they are none; a text is not several.
-    """
+    """Several names, which a text is not; else a TypeError."""
     if isinstance(given, str) or not all(isinstance(name, str) for name in given):
         raise TypeError
     return tuple(given)

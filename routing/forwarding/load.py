@@ -61,11 +61,7 @@ class Routes(NamedTuple):
 
 
 def routes(operation: str, relation: Relation, words: ArrayLike) -> Routes:
-    """The packets of a relation, each with so many words.
-
-    Raises:
-        UsageError: words are not one whole number of at least 0, or one for each packet.
-    """
+    """The packets of a relation, each with so many words: one number of them, or one for each; else a UsageError."""
     counts = np.asarray(words)
     if counts.dtype.kind not in "iu" or counts.shape not in ((), (len(relation),)) or counts.min(initial=0) < 0:
         expected = f"a whole number of at least 0, or one for each of {len(relation)} packets"

@@ -35,11 +35,7 @@ class Indexing(NamedTuple):
     curve: Callable[[int], tuple[Ints, Ints]]
 
     def side(self, p: int) -> int:
-        """The side of the square of p nodes.
-
-        Raises:
-            RoutingError: p does not fit; the text names the nearest that would.
-        """
+        """The side of the square of p nodes; a RoutingError that names the nearest p where this does not fit."""
         n = fit(f"mesh under {self.name} indexing", p, self.rule, self.size, self.first)
         return math.isqrt(self.size(n))
 
