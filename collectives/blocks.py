@@ -80,6 +80,12 @@ def even_cuts(p: int, n: int) -> Ints:
     return np.arange(p + 1) * n // p
 
 
+def begins(n: int, parts: int) -> Ints:
+    """Where n things are cut into parts of which the first ones have one more; shape (parts + 1,)."""
+    part = np.arange(parts + 1, dtype=np.int64)
+    return part * (n // parts) + np.minimum(part, n % parts)
+
+
 def given_cuts(name: str, counts: ArrayLike | None, p: int, n: int) -> Ints:
     """Where n rows are cut into blocks of so many: the argument counts; None: into equal ones.
 

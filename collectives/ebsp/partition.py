@@ -20,12 +20,7 @@ from ...machines.bsp import BSPMachine
 from ...machines.cost import Machine
 from ...machines.ebsp import EBSPMachine
 from ..arguments import integer
-
-
-def begins(n: int, parts: int) -> NDArray[np.int64]:
-    """The first of each part's of n things, and n; shape (parts + 1,)."""
-    part = np.arange(parts + 1, dtype=np.int64)
-    return part * (n // parts) + np.minimum(part, n % parts)
+from ..blocks import begins
 
 
 class Grid(NamedTuple):

@@ -14,11 +14,11 @@ from ...errors import argument_error
 from ...machines.cost import Cost, Machine, Superstep
 from ...rides.ride import Supersteps
 from ..arguments import check_machine, integer
+from ..blocks import begins
 from ..plan import Plan, Step, joined
 from ..primitive import Call, primitive, sources
 from .partition import (
     Grid,
-    begins,
     blocked,
     checked_block,
     checked_grid,
