@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from .arrays.array import Array
 from .arrays.global_array import GlobalArray
-from .errors import CostError, UsageError, argument_error, describe, where
+from .errors import CostError, UsageError, argument_error, describe, usage_error, where
 from .ground.instead import instead_of, instead_of_assigning
 from .ground.managed import Managed
 from .ground.public import Public
@@ -641,7 +641,7 @@ class BSP(Public):
 
     def _refuse_in_part(self, operation: str) -> None:
         if self._superstep.agreement.members:
-            raise UsageError(f"{operation}: expected the whole machine, got a part made by bsp.split; call it outside")
+            raise usage_error(operation, "the whole machine", "a part made by bsp.split", "call it outside")
 
     # -- groups and parts -----------------------------------------------------------------------------------------
 
@@ -742,10 +742,8 @@ class BSP(Public):
         try:
             copied, _ = pickle.loads(pickle.dumps((color, key), 5))
         except Exception as error:
-            raise UsageError(
-                f"bsp.split: arguments color and key: expected values that can be pickled, got {color!r:.60} and "
-                f"{key!r:.60} ({error})"
-            ) from None
+            got = f"{color!r:.60} and {key!r:.60} ({error})"
+            raise usage_error("bsp.split: arguments color and key", "values that can be pickled", got) from None
         if copied != color:  # ranks have copies of it, virtual processors perhaps itself
             way_out = "a NaN, or an object without a `==` of its own, does not"
             raise argument_error("bsp.split", "color", "a value that equals a copy of it", f"{color!r:.60}", way_out)
@@ -942,6 +940,4 @@ def _plain_dtype(operation: str, dtype: DTypeLike, argument: str = "dtype") -> n
 def _require_bytes(argument: str, dtype: np.dtype[Any]) -> None:
     if not dtype.itemsize:
         way_out = '; say how long texts are at most, as "U20"' if dtype.kind in "SU" else ""
-        raise UsageError(
-            f"{argument}: expected items of at least a byte, got {dtype!r}, whose items have none{way_out}"
-        )
+        raise usage_error(argument, "items of at least a byte", f"{dtype!r}, whose items have none{way_out}")

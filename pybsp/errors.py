@@ -199,8 +199,12 @@ class RoutingError(BSPError):
 
 def argument_error(operation: str, argument: str, expected: object, got: object, way_out: str = "") -> UsageError:
     """That of an argument which cannot be right: as all of them say it; raised by who finds it."""
-    text = f"{operation}: argument {argument}: expected {expected}, got {got}"
-    return UsageError(f"{text}; {way_out}" if way_out else text)
+    return usage_error(f"{operation}: argument {argument}", expected, got, way_out)
+
+
+def usage_error(of: str, expected: object, got: object, way_out: str = "") -> UsageError:
+    """That of anything else, as an option of a command or a file."""
+    return UsageError(f"{of}: expected {expected}, got {got}" + f"; {way_out}" * bool(way_out))
 
 
 def nearest(name: str, names: Iterable[str], alike: float = 0.6) -> str:

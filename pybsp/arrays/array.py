@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from ..errors import BoundsError, TicketError, UsageError, argument_error, describe
+from ..errors import BoundsError, TicketError, UsageError, argument_error, describe, usage_error
 from ..ground.convert import as_array, span, what
 from ..ground.copying import copy
 from ..ground.instead import hinting
@@ -167,17 +167,14 @@ class Array(Public):
     @local.setter
     def local(self, values: Any) -> None:
         if values is not self._local:  # as after `x.local += 1`, which has written to it
-            raise UsageError(
-                "array.local: expected to stay the array that it is, got another in its place; write to it "
-                "(x.local[...] = values), or begin with an array of the program's own (bsp.register)"
-            )
+            way_out = "write to it (x.local[...] = values), or begin with an array of the program's own (bsp.register)"
+            raise usage_error("array.local", "to stay the array that it is", "another in its place", way_out)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """What numpy asks for, which would take this for an object else."""
-        raise UsageError(
-            f"{self!r}: expected an array of numpy's, got one of all processors: x.local is this one's part; "
-            "x.get(pid) brings another's, with the next sync"
-        )
+        expected = "an array of numpy's"
+        way_out = "x.get(pid) brings another's, with the next sync"
+        raise usage_error(f"{self!r}", expected, "one of all processors: x.local is this one's part", way_out)
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -493,10 +490,9 @@ class Array(Public):
         self._gate.check("x[pid]")
         if isinstance(pid, np.integer) and 0 <= pid < self._gate.limit:
             return int(pid)
-        raise UsageError(
-            f"x[...]: expected a processor's number first, from 0 to {self._gate.limit - 1}, as in x[pid][2:5], got "
-            f"{show(pid)}; this processor's own part is x.local, as in x.local[2:5]{self._by_index}"
-        )
+        expected = f"a processor's number first, from 0 to {self._gate.limit - 1}, as in x[pid][2:5]"
+        way_out = f"this processor's own part is x.local, as in x.local[2:5]{self._by_index}"
+        raise usage_error("x[...]", expected, show(pid), way_out)
 
     def _processor(self, pid: Any, operation: str, argument: str) -> int:
         if type(pid) is not int or not 0 <= pid < self._gate.limit:
@@ -584,7 +580,7 @@ def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callabl
             axis = next(axes, None)
             ends = (part.start, part.stop)
             if part.step == 0 or not all(q is None or isinstance(q, (int, np.integer)) for q in (*ends, part.step)):
-                raise UsageError(f"{argument}: expected a slice of ints whose step is not 0, got {show(part)}")
+                raise usage_error(argument, "a slice of ints whose step is not 0", show(part))
             if axis is not None:
                 for end in ends:
                     if end is not None and not -shape[axis] <= end <= shape[axis]:
@@ -593,12 +589,10 @@ def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callabl
             try:
                 array = np.asarray(part)
             except ValueError:
-                raise UsageError(f"{argument}: expected integers of one shape, got {show(part)}") from None
+                raise usage_error(argument, "integers of one shape", show(part)) from None
             if array.dtype.kind not in "iu" and (array.size or array is part):  # [] is an index
-                raise UsageError(
-                    f"{argument}: expected None, ints, slices or integer arrays, got {what(array)}; turn a mask into "
-                    "indices with np.nonzero"
-                )
+                expected = "None, ints, slices or integer arrays"
+                raise usage_error(argument, expected, what(array), "turn a mask into indices with np.nonzero")
             if array.dtype == np.uint64 and array.size and array.max() > LARGEST_INDEX:
                 raise outside(f"the index {array.max()}")
             next(axes, None)
@@ -607,7 +601,7 @@ def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callabl
                 raise outside(f"the index {part}")
             next(axes, None)
         elif part is not None and part is not Ellipsis:
-            raise UsageError(f"{argument}: expected None, ints, slices or integer arrays, got {what(part)}")
+            raise usage_error(argument, "None, ints, slices or integer arrays", what(part))
 
 
 class Remote(NDArrayOperatorsMixin):
@@ -633,10 +627,8 @@ class Remote(NDArrayOperatorsMixin):
 
     def __getitem__(self, at: Any) -> Remote:
         if self._at is not None:
-            raise UsageError(
-                f"x[pid][...]: expected one index, got another one behind {show(self._at)}; give all of it at once, "
-                "a tuple for several axes"
-            )
+            way_out = "give all of it at once, a tuple for several axes"
+            raise usage_error("x[pid][...]", "one index", f"another one behind {show(self._at)}", way_out)
         return Remote(self._array, self._pid, at)
 
     def __setitem__(self, at: Any, values: Any) -> None:

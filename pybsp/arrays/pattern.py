@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError, argument_error, where
+from ..errors import UsageError, argument_error, usage_error, where
 from ..ground.chunk import clock
 from ..ground.convert import as_array, what
 from ..ground.public import Public
@@ -144,10 +144,8 @@ class Pattern(Public, Participant):
         if not (self._ready and self._gate.limit and array.whole()):
             self._check("pattern.get")
         if self._ticket is not None:
-            raise UsageError(
-                "pattern.get: expected one get of a pattern in a superstep, got a second one; use the first one's "
-                "ticket, or call bsp.sync() first"
-            )
+            way_out = "use the first one's ticket, or call bsp.sync() first"
+            raise usage_error("pattern.get", "one get of a pattern in a superstep", "a second one", way_out)
         into = None if into is None else array.checked_into("pattern.get", into, self.shape)
         ticket = self._ticket = _Got(array, self.shape, into)
         self._participants[self] = None

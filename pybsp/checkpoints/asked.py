@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import UsageError, argument_error
+from ..errors import argument_error, usage_error
 from ..ground import settings
 from .due import Every, parse
 
@@ -60,17 +60,15 @@ def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None)
     if checkpoint is None:
         checkpoint = _places([one for one in settings.text(settings.CHECKPOINT).split(os.pathsep) if one])
         if len(checkpoint) > 2:
-            raise UsageError(
-                f"{settings.CHECKPOINT}: expected one folder, or two with a colon between, got {checkpoint}"
-            )
+            raise usage_error(settings.CHECKPOINT, "one folder, or two with a colon between", checkpoint)
     if not checkpoint:
         return None
     keep = settings.text(settings.CHECKPOINT_KEEP)
     if not keep.isdigit() or not int(keep):
-        raise UsageError(f"{settings.CHECKPOINT_KEEP}: expected a number of checkpoints of at least 1, got {keep!r}")
+        raise usage_error(settings.CHECKPOINT_KEEP, "a number of checkpoints of at least 1", f"{keep!r}")
     record = settings.text(settings.RECORD)
     if record and not record.isdigit():
-        raise UsageError(f"{settings.RECORD}: expected a processor's number, got {record!r}")
+        raise usage_error(settings.RECORD, "a processor's number", f"{record!r}")
     if every is None:
         every = parse(settings.CHECKPOINT_EVERY, settings.text(settings.CHECKPOINT_EVERY))
     return CheckpointOptions(tuple(Path(one) for one in checkpoint), every, int(keep), int(record or -1))

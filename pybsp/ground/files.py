@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..errors import UsageError
+from ..errors import UsageError, usage_error
 
 
 @contextmanager
@@ -75,9 +75,7 @@ def require_regular(path: str | os.PathLike[str], name: str) -> None:
     with suppress(OSError):
         kind = _IRREGULAR.get(stat.S_IFMT(os.stat(path).st_mode))
         if kind is not None:
-            raise UsageError(
-                f"{name} {path}: expected a regular file, got {kind}; it is read more than once: save it first"
-            )
+            raise usage_error(f"{name} {path}", "a regular file", kind, "it is read more than once: save it first")
 
 
 def working_folder() -> Path:
@@ -105,7 +103,7 @@ def require_place(path: str, name: str) -> None:
         folder = file.resolve().parent
         good = folder.is_dir() and os.access(folder, os.W_OK)
     if not good:
-        raise UsageError(f"{name}: expected a file that can be written, got {path or repr(path)}")
+        raise usage_error(name, "a file that can be written", path or repr(path))
 
 
 def require_different(outputs: Iterable[tuple[str, str | None]], inputs: Iterable[tuple[str, str | None]] = ()) -> None:
@@ -127,10 +125,8 @@ def require_different(outputs: Iterable[tuple[str, str | None]], inputs: Iterabl
             continue
         other = seen.setdefault(os.path.realpath(path), name)
         if other != name:
-            raise UsageError(
-                f"{name}: expected another file than that of {other}, which writing would destroy, got {path}; give "
-                "it a name of its own"
-            )
+            expected = f"another file than that of {other}, which writing would destroy"
+            raise usage_error(name, expected, path, "give it a name of its own")
 
 
 def require_outputs(outputs: Sequence[tuple[str, str | None]], inputs: Iterable[tuple[str, str | None]] = ()) -> None:

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
-from ..errors import UsageError, argument_error
+from ..errors import argument_error, usage_error
 from ..ground.convert import few, whole
 from ..ground.instead import hinting
 from ..ground.public import Public
@@ -235,18 +235,16 @@ def checked_members(members: Iterable[SupportsIndex], p: int, pid: int) -> tuple
         numbers = [None]
     pids = tuple(one for one in numbers if one is not None)
     if len(pids) < len(numbers):
-        raise UsageError(f"{name}: expected pids, whole numbers from 0 to {p - 1}, got {members!r:.60}") from None
+        raise usage_error(name, f"pids, whole numbers from 0 to {p - 1}", f"{members!r:.60}") from None
     for one in pids:
         if not 0 <= one < p:
-            raise UsageError(f"{name}: expected processors from 0 to {p - 1}, got {one} among {few(pids)}")
+            raise usage_error(name, f"processors from 0 to {p - 1}", f"{one} among {few(pids)}")
     if len(set(pids)) < len(pids):
         twice = next(one for one in pids if pids.count(one) > 1)
-        raise UsageError(f"{name}: expected each processor once, got {twice} twice among {few(pids)}")
+        raise usage_error(name, "each processor once", f"{twice} twice among {few(pids)}")
     if pid not in pids:
-        raise UsageError(
-            f"{name}: expected this processor, {pid}, among them, got {few(pids)}; a processor makes only groups that "
-            "it is in, bsp.group([bsp.pid]) where it is in none"
-        )
+        way_out = "a processor makes only groups that it is in, bsp.group([bsp.pid]) where it is in none"
+        raise usage_error(name, f"this processor, {pid}, among them", few(pids), way_out)
     return pids
 
 
@@ -262,8 +260,6 @@ def checked_grid(rows: SupportsIndex, columns: SupportsIndex, p: int) -> tuple[i
             raise argument_error("bsp.grid", argument, "a whole number of at least 1", f"{value!r:.60}")
         sizes.append(size)
     if sizes[0] * sizes[1] != p:
-        raise UsageError(
-            f"bsp.grid: arguments rows and columns: expected rows * columns = p = {p}, got {sizes[0]} * {sizes[1]} = "
-            f"{sizes[0] * sizes[1]}"
-        )
+        got = f"{sizes[0]} * {sizes[1]} = {sizes[0] * sizes[1]}"
+        raise usage_error("bsp.grid: arguments rows and columns", f"rows * columns = p = {p}", got)
     return sizes[0], sizes[1]

@@ -19,7 +19,7 @@ from inspect import GEN_CLOSED, GEN_CREATED, getgeneratorstate
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, SupportsIndex, TypeVar
 
-from ..errors import TicketError, UsageError, argument_error, describe
+from ..errors import TicketError, UsageError, argument_error, describe, usage_error
 from ..ground.chunk import Counted
 from ..ground.convert import what
 from ..ground.instead import hinting
@@ -399,10 +399,8 @@ class Ride(Public, Generic[Result_co]):
             if self.supersteps is None:
                 self.supersteps = self.ended
             if any(stream.sending for stream in self.streams):
-                raise UsageError(
-                    f"{self.name}: stream.send: expected a `yield` after it, with which a superstep ends and it "
-                    "arrives, got the end of the function"
-                ) from None
+                expected = "a `yield` after it, with which a superstep ends and it arrives"
+                raise usage_error(f"{self.name}: stream.send", expected, "the end of the function") from None
             self._close()
             return
         if self.supersteps is not None and self.ended > self.supersteps:
