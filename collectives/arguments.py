@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -11,26 +10,14 @@ from numpy.typing import NDArray
 from ..bsp import BSP
 from ..errors import UsageError, argument_error
 from ..ground.convert import few, what
+from ..ground.convert import flag as flag
+from ..ground.convert import integer as integer
 from ..groups.group import Group
 
 Order = Literal["any", "fixed"]  # how values are combined: as is cheapest, or along the tree of fixed_order.py
 ORDERS = get_args(Order)
 Processors = BSP | Group  # a processor of a machine, or in a group of them: what a primitive calls `bsp`
 MOST_WORDS = 1 << 53  # of an item or a value: as far as a float counts, and their sums are counted in 64 bits
-
-
-def integer(name: str, argument: str, value: Any, least: int, most: int | None = None, what: str = "") -> int:
-    """An argument that is a whole number in a range; else a UsageError."""
-    try:
-        if isinstance(value, (bool, np.bool_)):
-            raise TypeError
-        number = operator.index(value)
-    except TypeError:
-        number = least - 1
-    if number < least or (most is not None and number > most):
-        upto = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise argument_error(name, argument, f"{what or 'a whole number'} {upto}", f"{value!r:.60}")
-    return number
 
 
 def item_words(name: str, argument: str, value: Any) -> float:
@@ -65,14 +52,6 @@ def root_of(name: str, root: Any, bsp: Processors) -> int:
         return integer(name, "root", root, 0, bsp.p - 1, "a number of the group")
     except UsageError as error:
         raise UsageError(f"{error}; its processors are {few(bsp.members)}") from None
-
-
-def flag(name: str, argument: str, value: Any) -> bool:
-    """An argument that is true or false, as Python takes it; else a UsageError, as of an array of several."""
-    try:
-        return bool(value)
-    except Exception as error:
-        raise argument_error(name, argument, "True or False", f"{what(value)} ({error})") from None
 
 
 def numbers(given: Any) -> NDArray[Any]:

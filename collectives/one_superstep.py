@@ -180,7 +180,9 @@ def one_for_each(name: str, values: Any, p: int) -> Any:
     raise argument_error(name, "values", expected, got, "give None to a processor that has nothing to get")
 
 
-def word_counts(name: str, words: ArrayLike, shape: tuple[int, ...], argument: str = "words") -> Words:
+def word_counts(
+    name: str, words: ArrayLike | None, shape: tuple[int, ...], argument: str = "words", way_out: str = ""
+) -> Words:
     """The argument of a cost function that counts words: one number for all values, or an array of this shape.
 
     Raises:
@@ -189,7 +191,7 @@ def word_counts(name: str, words: ArrayLike, shape: tuple[int, ...], argument: s
     given = numbers(words)
     if given.dtype.kind not in "iu" or given.shape not in ((), shape) or not in_range(given):
         expected = f"a whole number of at least 0 and at most 2^53, or an array of them of shape {shape}"
-        raise argument_error(name, argument, expected, f"{words!r:.60}")
+        raise argument_error(name, argument, expected, f"{words!r:.60}", way_out)
     return np.broadcast_to(given.astype(np.int64), shape)
 
 

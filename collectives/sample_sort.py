@@ -16,7 +16,8 @@ from ..errors import UsageError, argument_error
 from ..ground.convert import no_mask, what
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
-from .arguments import flag, in_range, integer, numbers
+from .arguments import flag, integer, numbers
+from .one_superstep import word_counts
 from .plan import Plan, Step, joined, to_all
 from .primitive import Call, pids_of, primitive
 from .regular_sampling import Counts, Keys, cut_selected, cut_sorted, most, sample_places, select, split
@@ -152,11 +153,7 @@ def cost_of(
     itemsize = integer(name, "itemsize", itemsize, 0)
     sizes = [itemsize] if values is None else [itemsize, integer(name, "values", values, 0)]
     if counts is None:
-        n = numbers(0.5 if keys is None else keys)
-        if n.dtype.kind not in "iu" or n.shape not in ((), (p,)) or not in_range(n):
-            expected = f"a whole number of at least 0 and at most 2^53, or an array of them of shape ({p},)"
-            raise argument_error(name, "keys", expected, f"{keys!r:.60}", "or give counts")
-        return _bounded(machine, np.broadcast_to(n.astype(np.int64), (p,)), sizes)
+        return _bounded(machine, word_counts(name, keys, (p,), "keys", "or give counts"), sizes)
     moved = table(name, counts)
     schedule = plan(p, moved)
     n, into = moved.sum(1).tolist(), moved.sum(0).tolist()

@@ -191,13 +191,8 @@ def spread_from(
 ) -> Climb:
     """The same on another processor; `steps` makes the function that rides, where the root's value does."""
     base, label = shown.signature(name, agreed), shown.label(name)
-    places, mine, parity, begin, show_record = (
-        shown.places,
-        shown.mine,
-        shown.parity,
-        shown.begin,
-        shown.show_record,
-    )
+    places, mine, parity = shown.places, shown.mine, shown.parity
+    begin, show_record = shown.begin, shown.show_record
     part, unpack, of_number = shown.parts[root], FLOATS.unpack_from, pack_counts(0.0, 1.0, 0.0, 1.0, BY_RECORD)
     traced = shown.traced
     # By the description of arrays, from the second time on; and the last one, as the next array may be like it.

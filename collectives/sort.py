@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..errors import argument_error
 from ..ground.convert import no_mask
 from ..ground.short_records import INT_END
 from ..machines.cost import Cost, Machine, Superstep
@@ -36,9 +35,9 @@ from .allgather import plan as plan_allgather
 from .allreduce import allreduce
 from .allreduce import choose as choose_allreduce
 from .allreduce import supersteps as supersteps_of_allreduce
-from .arguments import flag, integer, item_words, numbers
+from .arguments import flag, integer, item_words
 from .bitonic_network import gathering, melted, schedule
-from .bitonic_sort import extremes, local_work, plan_returned, returned, supersteps
+from .bitonic_sort import extremes, key_counts, local_work, plan_returned, returned, supersteps
 from .bitonic_sort import run as run_bitonic
 from .counted.bitonic_sort import equal, last_work, network
 from .one_superstep import Exchange, new_exchange
@@ -273,11 +272,7 @@ def cost(
     requested = named(name, algorithm, ALGORITHMS)
     value = None if values is None else round(8 * item_words(name, "values", values))
     widths = Widths(round(8 * item_words(name, "words", words)), value, 8 * flag(name, "stable", stable))
-    sizes = numbers(1 if counts is None else counts)
-    if sizes.shape not in ((), (p,)) or sizes.dtype.kind not in "iu" or (sizes < 0).any():
-        expected = f"None, a number of keys, or one for each of {p} processors"
-        raise argument_error(name, "counts", expected, f"{counts!r:.60}")
-    sizes = np.broadcast_to(sizes.astype(np.int64), (p,))
+    sizes = key_counts(name, counts, p)
     n, lone = int(sizes.max()), counts is None
     even = int(sizes.min()) == n
     agreeing = Cost(machine) if lone or requested in ("allgather", "sample") else allreduce.cost(machine, 2)

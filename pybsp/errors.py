@@ -229,14 +229,10 @@ def place_of(frame: FrameType) -> str:
     Nor is it a line of Python's library, unless there are no others.
     """
     found: FrameType | None = frame
-    while found is not None and (_is_ours(str(found.f_globals.get("__name__", ""))) or _is_library(found)):
+    while found is not None and (str(found.f_globals.get("__name__", "")).startswith("pybsp.") or _is_library(found)):
         found = found.f_back
     frame = found or frame
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-def _is_ours(module: str) -> bool:
-    return module.startswith("pybsp.")
 
 
 def _is_library(frame: FrameType) -> bool:

@@ -62,6 +62,28 @@ def whole(value: Any) -> int | None:
         return None
 
 
+def integer(name: str, argument: str, value: Any, least: int, most: int | None = None, kind: str = "") -> int:
+    """An argument that is a whole number in a range; else a UsageError."""
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least or (most is not None and number > most):
+        upto = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise argument_error(name, argument, f"{kind or 'a whole number'} {upto}", f"{value!r:.60}")
+    return number
+
+
+def flag(name: str, argument: str, value: Any) -> bool:
+    """An argument that is true or false, as Python takes it; else a UsageError, as of an array of several."""
+    try:
+        return bool(value)
+    except Exception as error:
+        raise argument_error(name, argument, "True or False", f"{what(value)} ({error})") from None
+
+
 def processors(operation: str, given: Any) -> int:
     """The argument p: how many processors there are to be; a UsageError where it is no number of them."""
     number = whole(given)

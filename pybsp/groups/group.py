@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 from ..errors import argument_error, usage_error
-from ..ground.convert import few, whole
+from ..ground.convert import few, integer, whole
 from ..ground.instead import hinting
 from ..ground.public import Public
 from ..machines.bsp import BSPMachine
@@ -250,16 +250,8 @@ def checked_members(members: Iterable[SupportsIndex], p: int, pid: int) -> tuple
 
 def checked_grid(rows: SupportsIndex, columns: SupportsIndex, p: int) -> tuple[int, int]:
     """The arguments of `bsp.grid`: whole numbers of at least 1 whose product is p; else a UsageError."""
-    sizes = []
-    for argument, value in (("rows", rows), ("columns", columns)):
-        try:
-            size = 0 if isinstance(value, bool) else operator.index(value)
-        except TypeError:
-            size = 0
-        if size < 1:
-            raise argument_error("bsp.grid", argument, "a whole number of at least 1", f"{value!r:.60}")
-        sizes.append(size)
+    sizes = integer("bsp.grid", "rows", rows, 1), integer("bsp.grid", "columns", columns, 1)
     if sizes[0] * sizes[1] != p:
         got = f"{sizes[0]} * {sizes[1]} = {sizes[0] * sizes[1]}"
         raise usage_error("bsp.grid: arguments rows and columns", f"rows * columns = p = {p}", got)
-    return sizes[0], sizes[1]
+    return sizes

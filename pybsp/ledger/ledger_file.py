@@ -102,11 +102,8 @@ _TRACE = fields(
 def _trace(value: Any) -> dict[str, Any]:
     """The decoder of what `trace.Trace.summary` says."""
     found: dict[str, Any] = _TRACE(value)
-    lanes, labels, bins = (
-        -(-found["p"] // found["lane"]),
-        len(found["labels"]),
-        len(found["kinds"][0:1] and found["kinds"][0]),
-    )
+    lanes, labels = -(-found["p"] // found["lane"]), len(found["labels"])
+    bins = len(found["kinds"][0:1] and found["kinds"][0])
     for name in (*_OF_LANES, "kinds"):
         got = sorted({len(row) for row in found[name]})
         if len(found[name]) != lanes or got != [bins]:
@@ -283,10 +280,8 @@ def is_ledger(path: str | os.PathLike[str]) -> bool:
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The content of a ledger file; a UsageError that says what was expected where."""
-    origin, way_out = (
-        f"ledger file {path}",
-        "write one with `pybsp run --ledger FILE` or `pybsp simulate --ledger FILE`",
-    )
+    origin = f"ledger file {path}"
+    way_out = "write one with `pybsp run --ledger FILE` or `pybsp simulate --ledger FILE`"
     require_regular(path, "ledger file")
     content = _by_lines(Path(path)) or read_json(path, "ledger file")
     found: dict[str, Any] = decode(versioned(content, origin, FORMAT, VERSION, way_out), origin, _FILE)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import UsageError, argument_error
-from ..ground.convert import what
+from ..ground.convert import flag
 
 
 def check_keywords(operation: str, main: Callable[..., Any], args: Sequence[Any], given: Mapping[str, bool]) -> None:
@@ -50,10 +50,7 @@ def differs(value: Any, usual: Any) -> bool:
 
 def flag_of(operation: str, argument: str, value: Any) -> bool | None:
     """An argument that is true, false or None, as Python takes it; else a UsageError, as of an array of several."""
-    try:
-        return None if value is None else bool(value)
-    except Exception as error:
-        raise argument_error(operation, argument, "True or False", f"{what(value)} ({error})") from None
+    return None if value is None else flag(operation, argument, value)
 
 
 def takes(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
