@@ -76,11 +76,7 @@ def counts_of(name: str, copies: Any, p: int, n: int | None = None) -> Counts:
 
 
 def opened(items: Any, copies: Any, p: int, pid: int) -> tuple[ItemType, int, Records]:
-    """The type of the items, how many there are, and the records of those that are copied at all.
-
-    Raises:
-        UsageError: items or copies are not what they must be.
-    """
+    """The type of the items, how many there are, and the records of those that are copied at all; else a UsageError."""
     if not isinstance(items, (list, tuple, np.ndarray)) or (isinstance(items, np.ndarray) and not items.ndim):
         got = "an array of no axis" if isinstance(items, np.ndarray) else type(items).__name__
         raise UsageError(f"duplicate: argument items: expected an array of shape (n, ...) or a list, got {got}")

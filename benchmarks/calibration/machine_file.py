@@ -195,11 +195,7 @@ def figures(path: str | os.PathLike[str]) -> dict[str, tuple[str, Estimate]]:
 
 
 def read(path: str | os.PathLike[str]) -> Calibration:
-    """Read the calibration of a machine file.
-
-    Raises:
-        UsageError: not a machine file, another version, no calibration in it, or something that is not understood.
-    """
+    """Read the calibration of a machine file; a UsageError where it has none that is understood."""
     content = read_parts(Path(path))
     origin = f"machine file {path}"
     if "calibration" not in content:

@@ -52,11 +52,7 @@ def _places(folders: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
 
 
 def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None) -> CheckpointOptions | None:
-    """What is asked for by arguments that are `given`, else by the environment; None: nothing.
-
-    Raises:
-        UsageError: a variable that says nothing that is known.
-    """
+    """What is asked for by arguments that are `given`, or by the environment; a UsageError of what is not known."""
     if checkpoint is None:
         checkpoint = _places([one for one in settings.text(settings.CHECKPOINT).split(os.pathsep) if one])
         if len(checkpoint) > 2:

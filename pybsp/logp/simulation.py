@@ -110,11 +110,7 @@ def _call(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], proc
 
 
 def machine_of(program: Program, p: int | None, machine: LogPMachine | None, operation: str) -> LogPMachine:
-    """The machine of a simulation, with the p that was asked for.
-
-    Raises:
-        UsageError: no program, no machine, or one without max{2, o} <= G <= L.
-    """
+    """The machine of a simulation, with the p that was asked for, and max{2, o} <= G <= L; else a UsageError."""
     check_program(operation, "program", program, "LogP processor")
     if p is not None:
         p = processors(operation, p)

@@ -514,11 +514,7 @@ class Rides(Participant):
     # -- beginning ----------------------------------------------------------------------------------------------------
 
     def check(self, name: str) -> None:
-        """Refuse to start what has that name where nothing may be called now; before anything of it begins.
-
-        Raises:
-            UsageError: nothing may.
-        """
+        """Refuse, with a UsageError, to start what has that name where nothing may be called now: nothing begins."""
         self.gate.check(name)
 
     def start(self, name: str, steps: Supersteps[Result]) -> Ride[Result]:

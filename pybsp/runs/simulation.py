@@ -272,11 +272,7 @@ def simulate(
 
 
 def _require_memory(p: int) -> None:
-    """Refuse so many processors that their memory is none of this host's; else it would be full before they run.
-
-    Raises:
-        UsageError: they are.
-    """
+    """Refuse, with a UsageError, so many processors that this host's memory would be full before they run."""
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if p * LEAST_MEMORY > there:
         raise UsageError(
