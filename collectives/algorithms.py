@@ -10,35 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..machines.cost import Cost, Machine
-from .primitive import elementwise, is_array
+from .operators import elementwise
+from .values import is_array
 
 
 def named(name: str, algorithm: Any, known: Sequence[str]) -> str | None:
-    """The argument algorithm.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """The argument algorithm; a UsageError where there is none of that name."""
     if algorithm is None or (isinstance(algorithm, str) and algorithm in known):
         return algorithm
     there_are = ", ".join(f'"{one}"' for one in known)
-    raise UsageError(f"{name}: argument algorithm: expected None, the cheapest, or {there_are}, got {algorithm!r:.60}")
+    raise argument_error(name, "algorithm", f"None, the cheapest, or {there_are}", f"{algorithm!r:.60}")
 
 
 def only_trees(name: str, algorithm: str | None, degree: int | None) -> str | None:
-    """Which algorithm is asked for, where a degree asks for trees.
-
-    Raises:
-        UsageError: a degree for one that has no trees.
-    """
+    """Which algorithm is asked for, where a degree asks for trees; a UsageError where that one has none."""
     if degree is None or algorithm == "trees":
         return algorithm
     if algorithm is not None:
-        raise UsageError(
-            f'{name}: argument degree: expected None with algorithm="{algorithm}", which has no trees, got {degree}'
-        )
+        raise argument_error(name, "degree", f'None with algorithm="{algorithm}", which has no trees', degree)
     return "trees"
 
 

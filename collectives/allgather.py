@@ -13,7 +13,8 @@ from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from .one_superstep import exchange_of, owned, run, word_counts
 from .plan import Plan, Step, joined, to_all
-from .primitive import NOT_SMALL, Call, own_argument, packed, primitive
+from .primitive import NOT_SMALL, Call, primitive
+from .values import own_argument, packed
 
 
 @lru_cache(maxsize=8)

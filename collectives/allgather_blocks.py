@@ -14,7 +14,8 @@ from .allgather import plan as plan_of_values
 from .blocks import Ints, block_of, blocks_of, exchange_of_blocks, in_one, row_kind
 from .one_superstep import block_words
 from .plan import Plan
-from .primitive import NOT_SMALL, Call, checked_out, packed, primitive, sources
+from .primitive import NOT_SMALL, Call, primitive, sources
+from .values import checked_out, packed
 
 
 def plan(p: int) -> Plan:

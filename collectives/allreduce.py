@@ -12,32 +12,16 @@ from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
 from . import by_blocks, fixed_order, groups, tree
 from .algorithms import cheapest, items_of, named, trees_or_blocks
+from .arguments import Order, checked_order, fan_out, integer, item_words
 from .counted.blocks import counted as counted_blocks
 from .counted.groups import counted as counted_groups
+from .operators import Operator, check_operator
 from .plan import Plan
-from .primitive import (
-    Call,
-    Fold,
-    Operator,
-    Order,
-    alone,
-    check_operator,
-    checked_order,
-    checked_out,
-    climbed,
-    descriptor,
-    detached,
-    fan_out,
-    in_turn,
-    integer,
-    item_words,
-    placed,
-    primitive,
-    taken,
-)
+from .primitive import Call, climbed, primitive
 from .record_layouts import Array
 from .riding import quick_starts, starts
 from .small_climbs import PreparedClimb, climbs, quick_climbs
+from .values import alone, checked_out, descriptor, detached, placed, taken
 
 ALGORITHMS = ("trees", "blocks")
 
@@ -145,7 +129,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     if how != "trees":
         return None
     agreed = {"value": kind, "op": name, "degree": given, "algorithm": None, "order": order}
-    return PreparedClimb(agreed, trees(bsp.p, degree, order).steps, _fold(bsp.p, order), words)
+    return PreparedClimb(agreed, trees(bsp.p, degree, order).steps, fixed_order.fold(bsp.p, order), words)
 
 
 @primitive(
@@ -246,11 +230,7 @@ def run(
     """Run it with what `choose` chose, for values of so many words; the result is made in `out` where it fits."""
     p = call.bsp.p
     how, degree = choice
-    fold = _fold(p, order)
+    fold = fixed_order.fold(p, order)
     if how == "blocks":
         return (yield from by_blocks.run(call, value, op, value.itemsize / 8, fold, out=out))
     return (yield from climbed(call, trees(p, degree, order), value, op, words, fold))
-
-
-def _fold(p: int, order: Order) -> Fold:
-    return in_turn if order == "any" else partial(fixed_order.total, p)

@@ -14,10 +14,11 @@ from . import balanced
 from .balanced_sort import key_kind, with_division
 from .balanced_sort import plan_of as plan_of_sorting
 from .plan import Plan
-from .primitive import Call, checked_out, placed, primitive
+from .primitive import Call, primitive
 from .sample_sort import checked
 from .sample_sort import cost_of as cost_of_sorting
 from .sample_sort import run as run_sorting
+from .values import checked_out, placed
 
 NAME = "argsort"
 PLACES = 40  # bits of a key's place on its processor

@@ -18,7 +18,8 @@ from .allgather import cost as allgather_cost
 from .allgather import plan as allgather_plan
 from .blocks import Ints, even_cuts
 from .plan import Plan, Step, joined
-from .primitive import Call, packed, unpacked
+from .primitive import Call
+from .values import packed, unpacked
 
 
 def moves(sizes: Ints) -> Step:

@@ -12,9 +12,10 @@ from ..bsp import BSP
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from . import balanced
+from .arguments import flag
 from .blocks import row_kind
 from .plan import Plan, joined
-from .primitive import Call, flag, primitive
+from .primitive import Call, primitive
 from .regular_sampling import Keys, most
 from .sample_sort import checked, table
 from .sample_sort import cost_of as cost_of_sorting

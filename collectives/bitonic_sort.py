@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import argument_error
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from . import tree
 from .allreduce import allreduce
 from .allreduce import choose as choose_allreduce
 from .allreduce import run as run_allreduce
+from .arguments import flag, integer, item_words, numbers
 from .bitonic_network import Integers, Masks, melted, reach, schedule
 from .counted.bitonic_sort import equal, last_work, network
 from .plan import Plan, Step, joined
@@ -30,8 +31,9 @@ from .prefix import choose as choose_prefix
 from .prefix import plan as plan_prefix
 from .prefix import prefix
 from .prefix import run as run_prefix
-from .primitive import Call, flag, integer, item_words, numbers, packed, primitive, unpacked
+from .primitive import Call, primitive
 from .rows import KeyedRows, Rows, joined_rows
+from .values import packed, unpacked
 
 
 @lru_cache(maxsize=32)
@@ -76,6 +78,15 @@ def plan_returned(sizes: Integers) -> Plan:
     return joined(sizes.size, (Step.of(who, holder, 0, 0), Step.of(holder, who, begin, end)))
 
 
+def key_counts(name: str, counts: ArrayLike | None, p: int) -> Integers:
+    """The argument counts of a cost, as the keys of each processor; else a UsageError."""
+    sizes = numbers(1 if counts is None else counts)
+    if sizes.shape not in ((), (p,)) or sizes.dtype.kind not in "iu" or (sizes < 0).any():
+        expected = f"None, a number of keys, or one for each of {p} processors"
+        raise argument_error(name, "counts", expected, f"{counts!r:.60}")
+    return np.broadcast_to(sizes.astype(np.int64), (p,))
+
+
 def cost(
     machine: Machine, words: float = 1, levels: int | None = None, counts: ArrayLike | None = None, stable: bool = False
 ) -> Cost:
@@ -94,13 +105,7 @@ def cost(
     name, p = "bitonic_sort.cost", machine.p
     given = None if levels is None else integer(name, "levels", levels, 1)
     nbytes = round(8 * item_words(name, "words", words)) + 8 * flag(name, "stable", stable)
-    sizes = numbers(1 if counts is None else counts)
-    if sizes.shape not in ((), (p,)) or sizes.dtype.kind not in "iu" or (sizes < 0).any():
-        raise UsageError(
-            f"bitonic_sort.cost: argument counts: expected None, a number of keys, or one for each of {p} processors, "
-            f"got {counts!r:.60}"
-        )
-    sizes = np.broadcast_to(sizes.astype(np.int64), (p,))
+    sizes = key_counts(name, counts, p)
     n = int(sizes.max())
     total = Cost(machine) if counts is None else allreduce.cost(machine, 2)
     if not n:

@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import argument_error
 from ..ground.convert import no_mask, what
 from ..rides.ride import Letter
+from .arguments import numbers
 from .one_superstep import Exchange, exchange_of
 from .plan import Plan
-from .primitive import NOT_SMALL, numbers, placed, remember, room, unpacked
+from .primitive import NOT_SMALL, remember
+from .values import placed, room, unpacked
 
 Ints = NDArray[np.int64]
 
@@ -46,16 +48,14 @@ def block_of(name: str, argument: str, given: Any, objects: bool = False) -> NDA
     try:
         block = np.asarray(given)
     except Exception as error:
-        raise UsageError(f"{name}: argument {argument}: expected {expected}, got {what(given)} ({error})") from None
+        raise argument_error(name, argument, expected, f"{what(given)} ({error})") from None
     if block.ndim == 0:
         got, way_out = what(block), "np.array([value]) makes one of a number"
         if block.dtype.hasobject:  # which numpy makes of what has no order or no items
             got, way_out = what(given), "list(values) makes one of a set or a generator, np.empty(0, dtype) has no rows"
-        raise UsageError(f"{name}: argument {argument}: expected {expected}, got {got}; {way_out}")
+        raise argument_error(name, argument, expected, got, way_out)
     if block.dtype.hasobject and not objects:
-        raise UsageError(
-            f"{name}: argument {argument}: expected {expected} of plain data, got {what(block)}; convert with .astype"
-        )
+        raise argument_error(name, argument, f"{expected} of plain data", what(block), "convert with .astype")
     return block
 
 
@@ -80,6 +80,12 @@ def even_cuts(p: int, n: int) -> Ints:
     return np.arange(p + 1) * n // p
 
 
+def begins(n: int, parts: int) -> Ints:
+    """Where n things are cut into parts of which the first ones have one more; shape (parts + 1,)."""
+    part = np.arange(parts + 1, dtype=np.int64)
+    return part * (n // parts) + np.minimum(part, n % parts)
+
+
 def given_cuts(name: str, counts: ArrayLike | None, p: int, n: int) -> Ints:
     """Where n rows are cut into blocks of so many: the argument counts; None: into equal ones.
 
@@ -93,10 +99,8 @@ def given_cuts(name: str, counts: ArrayLike | None, p: int, n: int) -> Ints:
     if sizes.shape == (0,):  # of no dtype of its own
         sizes = sizes.astype(np.int64)
     if sizes.shape != (p,) or sizes.dtype.kind not in "iu" or sizes.min() < 0 or sizes.sum() != n:
-        raise UsageError(
-            f"{name}: argument counts: expected {p} whole numbers of at least 0, the rows of each block, {n} in all, "
-            f"got {counts!r:.60}"
-        )
+        expected = f"{p} whole numbers of at least 0, the rows of each block, {n} in all"
+        raise argument_error(name, "counts", expected, f"{counts!r:.60}")
     return np.append(0, np.cumsum(sizes, dtype=np.int64))
 
 
@@ -115,11 +119,7 @@ def cut_at(name: str, counts: ArrayLike | None, p: int, n: int) -> list[int]:
 
 
 def cut(name: str, block: NDArray[Any], counts: ArrayLike | None, p: int) -> list[NDArray[Any]]:
-    """The blocks of an array, of so many rows, the argument counts; None: equal ones.
-
-    Raises:
-        UsageError: as `given_cuts`.
-    """
+    """The blocks of an array, of so many rows, the argument counts (None: equal ones), as `given_cuts` has it."""
     if counts is None:
         blocks = []
         for rows in _even_rows(p, len(block)):

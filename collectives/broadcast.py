@@ -7,12 +7,13 @@ from functools import lru_cache, partial
 from typing import Any
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import argument_error
 from ..ground.short_records import NUMBERS
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Ride, Start, Supersteps
 from . import broadcast_groups, dissemination, tree
 from .algorithms import named
+from .arguments import fan_out, integer, of_python, processor, root_of
 from .broadcast_items import choose as choose_items
 from .broadcast_items import plan as plan_items
 from .broadcast_items import run as run_items
@@ -20,26 +21,12 @@ from .counted.broadcast_groups import counted as counted_groups
 from .counted.broadcast_items import counted as counted_items
 from .dissemination import Carry, Copy
 from .plan import Plan, Step, joined
-from .primitive import (
-    NOT_SMALL,
-    Call,
-    checked_out,
-    descriptor,
-    fan_out,
-    integer,
-    is_array,
-    is_number,
-    of_python,
-    placed,
-    primitive,
-    processor,
-    root_of,
-    sources,
-)
+from .primitive import NOT_SMALL, Call, primitive, sources
 from .record_layouts import Array, is_described
 from .riding import MOST
 from .riding import spread as spread_riding
 from .small_spreads import spread
+from .values import checked_out, descriptor, is_array, is_number, placed
 
 ALGORITHMS = ("trees", "2d", "groups")
 
@@ -313,15 +300,11 @@ def broadcast(
 def _check_like(value: Any, like: Any, is_root: bool) -> None:
     """The argument like, and on the root the value that is to be like it."""
     if not (is_number(like) or is_array(like)):
-        raise UsageError(
-            f"broadcast: argument like: expected a number or an array of plain data, as the root's value, got "
-            f"{type(like).__name__}; without it the value may be anything"
-        )
+        expected = "a number or an array of plain data, as the root's value"
+        raise argument_error("broadcast", "like", expected, type(like).__name__, "without it the value may be anything")
     if is_root and (is_number(value), descriptor(value).kind) != (is_number(like), descriptor(like).kind):
-        raise UsageError(
-            f"broadcast: argument value: expected {descriptor(like).kind}, as argument like says, got "
-            f"{descriptor(value).kind}"
-        )
+        expected = f"{descriptor(like).kind}, as argument like says"
+        raise argument_error("broadcast", "value", expected, descriptor(value).kind)
 
 
 def run(call: Call, copy: Copy, root: int) -> Supersteps[None]:

@@ -22,18 +22,13 @@ from numpy.typing import NDArray
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from . import dissemination, tree
+from .blocks import begins
 from .counted.broadcast_groups import counted
 from .dissemination import Copy
 from .plan import Plan, Step, joined
 from .primitive import Call
 
 Ints = NDArray[np.int64]
-
-
-def starts(whole: int, c: int) -> Ints:
-    """Where each of c parts of something begins, and where the last ends; the larger ones, by one, are in front."""
-    part = np.arange(c + 1, dtype=np.int64)
-    return part * (whole // c) + np.minimum(part, whole % c)
 
 
 @lru_cache(maxsize=64)
@@ -45,7 +40,7 @@ def plan(p: int, k: int, c: int, degree: int, root: int = 0) -> Plan:
 
 def steps(p: int, k: int, c: int, degree: int) -> list[Step]:
     """The supersteps from root 0."""
-    start, words = starts(p, c), starts(k, c)
+    start, words = begins(p, c), begins(k, c)
     sizes, piece = np.diff(start), np.arange(c)
     found = []
     # 1. The root sends piece j to the first processor of group j.

@@ -12,10 +12,12 @@ from ..bsp import BSP
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from . import broadcast_groups, dissemination, tree
+from .arguments import integer, processor, root_of
 from .counted.broadcast_items import counted
 from .dissemination import Copy
 from .plan import Plan, Step, joined
-from .primitive import Call, checked_out, integer, placed, primitive, processor, root_of
+from .primitive import Call, primitive
+from .values import checked_out, placed
 
 
 @lru_cache(maxsize=64)

@@ -10,18 +10,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..rides.ride import Supersteps
+from .blocks import even_cuts
+from .operators import Fold, Operator
 from .plan import Plan, Step, joined
-from .primitive import Call, Fold, Operator, combined, room, sources
-
-Ints = NDArray[np.int64]
-
-
-def cuts(p: int, k: int) -> Ints:
-    """Block j has the items cuts[j] to cuts[j + 1] - 1."""
-    return np.arange(p + 1, dtype=np.int64) * k // p
+from .primitive import Call, combined, sources
+from .values import room
 
 
 @lru_cache(maxsize=64)
@@ -29,7 +24,7 @@ def plan(p: int, k: int, root: int | None = None) -> Plan:
     """Who sends which of the k items to whom, and the root gets the result, or all do (None): two supersteps."""
     if p == 1:
         return joined(p, ())
-    ends = cuts(p, k)
+    ends = even_cuts(p, k)
     here, there = np.repeat(np.arange(p), p), np.tile(np.arange(p), p)
     out = Step.of(here, there, ends[there], ends[there + 1])
     going = slice(None) if root is None else here == root
@@ -48,7 +43,7 @@ def run(
         return value
     scatter, back = plan(p, value.size, root)
     flat = value.reshape(-1)
-    first, last = (int(end) for end in cuts(p, value.size)[pid : pid + 2])
+    first, last = (int(end) for end in even_cuts(p, value.size)[pid : pid + 2])
     # 1. Block j goes to processor j, which combines the p blocks.
     for dest, begin, end in scatter.sends(pid):
         call.send(dest, flat[begin:end])

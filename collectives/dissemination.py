@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from ..rides.ride import Letter, Supersteps
 from . import tree
 from .plan import Plan
-from .primitive import Call, is_array, is_number, own_argument, packed, pids_of, room, sources, unpacked
+from .primitive import Call, pids_of, sources
+from .values import is_array, is_number, own_argument, packed, room, unpacked
 
 Choice = Callable[[int, bool], tuple[str, Any]]  # (words, whether they may be cut) -> (algorithm, by what)
 TREES = "trees"  # the algorithm whose items are values, which are not cut
@@ -182,6 +183,17 @@ def run(
     if p > 1:
         yield from algorithms[copy.envelope.how](call, copy, root)
     return value if pid == root else copy.value()
+
+
+def run_whole(
+    call: Call, value: Any, root: int, choose: Callable[[int], Any], plan: Callable[[Any, int], Plan]
+) -> Supersteps[Any]:
+    """Broadcast a value that is not cut, by what `choose` makes of its words: along the plan of that and the root."""
+
+    def carry(call: Call, copy: Copy, root: int) -> Supersteps[None]:
+        yield from follow(call, copy, plan(copy.envelope.by, root))
+
+    return (yield from run(call, value, root, lambda words, _: (TREES, choose(words)), {TREES: carry}))
 
 
 def _first_received(call: Call, root: int, most: int, out: Any) -> Supersteps[Copy]:

@@ -13,6 +13,7 @@ from ..errors import UsageError
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from . import duplicate_shares, tree
+from .arguments import fan_out, flag, integer
 from .broadcast_items import plan as plan_spread
 from .counted.duplicate import bound, counted, one_item
 from .duplicate_items import (
@@ -30,7 +31,7 @@ from .duplicate_items import (
 )
 from .duplicate_shares import Share, plan_prefix, shares, slots, spreading
 from .plan import Plan, Step
-from .primitive import Call, fan_out, flag, integer, primitive, sources
+from .primitive import Call, primitive, sources
 
 
 class Interval(NamedTuple):

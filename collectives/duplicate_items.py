@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from ..ground.convert import no_mask
+from .arguments import Processors, item_words
 from .duplicate_shares import Counts, Share, cut
-from .primitive import Processors, item_words, own_argument, packed, pids_of, unpacked
+from .primitive import pids_of
+from .values import own_argument, packed, unpacked
 
 Records = NDArray[Any]  # shape (n,), fields "item" and "copies": each an item that is to be copied so many times
 MOST = 2**62  # copies in all
@@ -52,11 +54,7 @@ def checked_lists(name: str, p: int, copies: Any) -> list[Counts]:
 
 
 def counts_of(name: str, copies: Any, p: int, n: int | None = None) -> Counts:
-    """The argument copies of one processor; n: what they must be as many as.
-
-    Raises:
-        UsageError: they are not.
-    """
+    """The argument copies of one processor, n of them where that is given; else a UsageError."""
     expected = f"{name}: argument copies: expected a whole number of at least 0 for each item"
     no_mask(name, "copies", copies)
     counts: NDArray[Any]
@@ -78,11 +76,7 @@ def counts_of(name: str, copies: Any, p: int, n: int | None = None) -> Counts:
 
 
 def opened(items: Any, copies: Any, p: int, pid: int) -> tuple[ItemType, int, Records]:
-    """The type of the items, how many there are, and the records of those that are copied at all.
-
-    Raises:
-        UsageError: items or copies are not what they must be.
-    """
+    """The type of the items, how many there are, and the records of those that are copied at all; else a UsageError."""
     if not isinstance(items, (list, tuple, np.ndarray)) or (isinstance(items, np.ndarray) and not items.ndim):
         got = "an array of no axis" if isinstance(items, np.ndarray) else type(items).__name__
         raise UsageError(f"duplicate: argument items: expected an array of shape (n, ...) or a list, got {got}")
@@ -105,11 +99,7 @@ def opened(items: Any, copies: Any, p: int, pid: int) -> tuple[ItemType, int, Re
 
 
 def agreed(bsp: Processors, mine: ItemType | None, theirs: ItemType | None) -> ItemType | None:
-    """The type that all items have.
-
-    Raises:
-        UsageError: two types.
-    """
+    """The type that all items have; a UsageError where there are two."""
     if mine is None or theirs is None:
         return mine or theirs
     if mine[:-1] != theirs[:-1]:

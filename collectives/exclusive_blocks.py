@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
-from .matrix_rows import cuts_of
+from .blocks import even_cuts
+from .operators import Operator
 from .plan import Plan, joined
 from .prefix_2d import case_1, case_1_plan
-from .primitive import Call, Operator
+from .primitive import Call
 
 
 @lru_cache(maxsize=32)
@@ -30,7 +31,7 @@ def counted(p: int, n: int, words: float) -> tuple[Superstep, ...]:
     """What the supersteps of `plan` are charged for, for items of so many words, without making it."""
     if p == 1:
         return ()
-    items = np.diff(cuts_of(n, p))
+    items = np.diff(even_cuts(p, n))
     block = -(-items * round(8 * words) // 8)
     # Of p - 1 arrays each owner gets and sends its blocks, but what it has, or is for it.
     came, sent = (block * (p - 2 + (np.arange(p) == whole)) for whole in (p - 1, 0))

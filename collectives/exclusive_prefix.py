@@ -11,38 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import argument_error
 from ..ground.short_records import INT_END, NUMBERS
 from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
 from . import exclusive_blocks, prefix_trees, tree
 from .algorithms import cheapest, items_of, named, trees_or_blocks
+from .arguments import fan_out, integer, item_words
 from .blocks import Ints
 from .counted.prefix_trees import counted as counted_trees
 from .one_superstep import Exchange, new_exchange
+from .operators import Operator, applied, check_operator, elementwise
 from .plan import Plan, joined
 from .prefix_2d import climbed_before
-from .primitive import (
-    NOT_SMALL,
-    Call,
-    Operator,
-    alone,
-    applied,
-    check_operator,
-    checked_out,
-    descriptor,
-    detached,
-    elementwise,
-    fan_out,
-    integer,
-    is_array,
-    is_number,
-    item_words,
-    placed,
-    primitive,
-    remember,
-    taken,
-)
+from .primitive import NOT_SMALL, Call, primitive, remember
+from .values import alone, checked_out, descriptor, detached, is_array, is_number, placed, taken
 
 ALGORITHMS = ("trees", "blocks")
 
@@ -311,17 +294,11 @@ def run(call: Call, value: Any, op: Operator, degree: int, words: float) -> Supe
 
 
 def _first(identity: Any, value: Any, initial: Any, out: Any) -> Any:
-    """What processor 0 gets: the argument initial, or the identity of op.
-
-    Raises:
-        UsageError: there is neither, for the array out.
-    """
+    """What processor 0 gets: the argument initial, or the identity of op; a UsageError where out gets neither."""
     if initial is None:
         if identity is None and out is not None:
-            raise UsageError(
-                "exclusive_prefix: argument initial: expected what processor 0 gets in out, as nothing lies before it "
-                "and op has no identity, got None"
-            )
+            expected = "what processor 0 gets in out, as nothing lies before it and op has no identity"
+            raise argument_error("exclusive_prefix", "initial", expected, "None")
         return identity
     first = detached(taken(initial, "exclusive_prefix", "initial"), initial)
     if is_array(value) and is_number(first) and {value.dtype.kind, np.asarray(first).dtype.kind} <= set("biufc"):

@@ -13,8 +13,10 @@ from ..errors import UsageError
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from . import records
+from .arguments import integer
 from .blocks import block_of
-from .primitive import NOT_SMALL, Call, Operator, integer, of_argument
+from .operators import Operator, of_argument
+from .primitive import NOT_SMALL, Call
 
 Which = Literal["argmin", "argmax"]
 

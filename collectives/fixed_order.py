@@ -16,14 +16,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from .arguments import Order, integer
 from .groups import Level
-from .primitive import Operator, Parts, integer
+from .operators import Fold, Operator, Parts, in_turn
 
 
 def total(p: int, parts: Parts, op: Operator) -> Any:
@@ -41,6 +42,11 @@ def total(p: int, parts: Parts, op: Operator) -> Any:
         return op(of(depth + 1, 2 * node, first, middle), of(depth + 1, 2 * node + 1, middle, last))
 
     return of(0, 0, 0, len(parts))
+
+
+def fold(p: int, order: Order) -> Fold:
+    """What combines values in this order of p processors."""
+    return in_turn if order == "any" else partial(total, p)
 
 
 def accumulate(p: int, behind: Callable[[int, int, int], None]) -> None:

@@ -9,12 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 from ..bsp import BSP
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
+from .arguments import processor, root_of
 from .blocks import Ints, block_of, blocks_of, exchange_of_blocks, in_one, row_kind
 from .gather import cost as cost_of_values
 from .gather import plan as plan_of_values
 from .one_superstep import block_words
 from .plan import Plan
-from .primitive import NOT_SMALL, Call, checked_out, packed, primitive, processor, root_of, sources
+from .primitive import NOT_SMALL, Call, primitive, sources
+from .values import checked_out, packed
 
 
 def plan(p: int, root: int = 0) -> Plan:

@@ -14,8 +14,9 @@ from ..rides.ride import Supersteps
 from . import grouping
 from .balanced_sort import key_kind
 from .blocks import row_kind
+from .operators import check_operator, elementwise
 from .plan import Plan
-from .primitive import Call, check_operator, elementwise, primitive
+from .primitive import Call, primitive
 from .regular_sampling import Keys
 from .sample_sort import checked
 

@@ -15,14 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
+from .arguments import integer
 from .blocks import Ints
 from .one_superstep import word_counts
 from .plan import Plan, Step, joined
-from .primitive import Call, integer, packed, unpacked
+from .primitive import Call
 from .regular_sampling import Keys, most, sample_places, split
 from .sample_sort import cost_of as cost_of_sorting
 from .sample_sort import merging, sorting, splitting
 from .sample_sort import plan_of as plan_of_sorting
+from .values import packed, unpacked
 
 
 class Grouped(NamedTuple):

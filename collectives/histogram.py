@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import argument_error
 from ..ground.convert import no_mask, what
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
@@ -18,10 +18,12 @@ from . import records
 from .allreduce import choose, supersteps
 from .allreduce import cost as cost_of_reduction
 from .allreduce import run as run_reduction
+from .arguments import flag, integer, numbers
 from .blocks import block_of
 from .one_superstep import at_once, folded, is_at_once
+from .operators import of_argument
 from .plan import Plan
-from .primitive import NOT_SMALL, Call, flag, integer, numbers, of_argument, primitive
+from .primitive import NOT_SMALL, Call, primitive
 
 NAME = "histogram"
 # Up to these bins, and ends of a range, are not looked at.
@@ -166,17 +168,14 @@ class _Given(NamedTuple):
     def of(cls, values: Any, bins: Any, limits: Any, weights: Any, density: Any) -> _Given:
         block = block_of(NAME, "values", values).reshape(-1)
         if block.dtype.kind not in "biuf":
-            raise UsageError(f"{NAME}: argument values: expected real numbers, got {what(block)}")
+            raise argument_error(NAME, "values", "real numbers", what(block))
         if block.dtype.kind == "b":
             block = block.astype(np.uint8)
         heavy = None
         if weights is not None:
             heavy = block_of(NAME, "weights", weights).reshape(-1)
             if heavy.shape != block.shape or heavy.dtype.kind not in "biufc":
-                raise UsageError(
-                    f"{NAME}: argument weights: expected a number for each of the {block.size} values, got "
-                    f"{what(heavy)}"
-                )
+                raise argument_error(NAME, "weights", f"a number for each of the {block.size} values", what(heavy))
         return cls(block, *_checked(bins, limits), heavy, flag(NAME, "density", density))
 
     @property
@@ -230,15 +229,11 @@ def _count(given: _Given, limits: tuple[Any, Any] | None) -> tuple[NDArray[Any],
 
 
 def _checked(bins: Any, limits: Any) -> tuple[Any, tuple[Any, Any] | None]:
-    """The arguments bins and range: a number or edges, and None or two numbers.
-
-    Raises:
-        UsageError: np.histogram refuses them.
-    """
+    """The arguments bins and range: a number or edges, and None or two numbers; else a UsageError."""
     if type(bins) is int and 0 < bins <= MANY and (limits is None or _are_limits(limits)):
         return bins, limits  # np.histogram takes them: to ask it takes longer than to count
     if isinstance(bins, str):
-        raise UsageError(f"{NAME}: argument bins: expected how many, or their edges, got the name of a rule, {bins!r}")
+        raise argument_error(NAME, "bins", "how many, or their edges", f"the name of a rule, {bins!r}")
     no_mask(NAME, "bins", bins)
     limits = None if limits is None else tuple(limits) if numbers(limits).ndim == 1 else limits
     try:
@@ -246,9 +241,7 @@ def _checked(bins: Any, limits: Any) -> tuple[Any, tuple[Any, Any] | None]:
     except Exception as error:
         given = f"bins={bins!r:.60}" + ("" if limits is None else f", range={limits!r:.60}")
         argument = "bins" if limits is None else "range"
-        raise UsageError(
-            f"{NAME}: argument {argument}: expected what np.histogram takes, got {given} ({error})"
-        ) from None
+        raise argument_error(NAME, argument, "what np.histogram takes", f"{given} ({error})") from None
     # A copy: numpy returns the user's own array of edges.
     return (np.array(edges) if np.ndim(bins) else int(bins)), (limits if np.ndim(bins) == 0 else None)
 

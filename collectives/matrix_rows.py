@@ -5,24 +5,17 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from . import fixed_order, tree
+from .arguments import Order
+from .blocks import Ints, even_cuts
 from .counted.prefix_trees import last_work
-from .primitive import Order
-
-Ints = NDArray[np.int64]
-
-
-def cuts_of(k: int, p: int) -> Ints:
-    """k things for p owners, as equally as possible: owner q has cuts[q] to cuts[q + 1] - 1."""
-    return np.arange(p + 1, dtype=np.int64) * k // p
 
 
 @lru_cache(maxsize=64)
 def rows_of(p: int, k: int) -> tuple[Ints, Ints]:
     """Case 2: the first processor of each row's interval, and their numbers, which differ by at most one."""
-    cuts = cuts_of(p, k)
+    cuts = even_cuts(k, p)
     return cuts[:-1], np.diff(cuts)
 
 

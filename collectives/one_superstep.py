@@ -9,29 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import argument_error
 from ..ground.short_records import NUMBERS
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
-from .arguments import in_range
+from .arguments import in_range, item_words, numbers, root_of
+from .operators import Fold, Operator, applied, in_turn
 from .plan import Plan, Step
-from .primitive import (
-    NOT_SMALL,
-    Call,
-    Fold,
-    Operator,
-    applied,
-    in_turn,
-    item_words,
-    numbers,
-    own_result,
-    packed,
-    remember,
-    root_of,
-    sources,
-    unpacked,
-)
+from .primitive import NOT_SMALL, Call, remember, sources
 from .shown_values import ShownValues
+from .values import own_result, packed, unpacked
 
 Words = NDArray[np.int64]
 
@@ -95,11 +82,7 @@ def exchange_of(
 def exchange_at(
     bsp: BSP, name: str, root: Any, plan: Callable[[int, int], Plan], each: bool = False, argument: str | None = None
 ) -> tuple[int, Exchange]:
-    """The argument root, a processor, and `exchange_of` of a primitive that it is all of.
-
-    Raises:
-        UsageError: root is no processor.
-    """
+    """The argument root, and `exchange_of` of a primitive that it is all of; a UsageError where it is no processor."""
     if type(root) is not int:  # True and 1.0 would be found as 1
         root = root_of(name, root, bsp)
     found: Exchange | None = bsp.prepared.get((name, root))
@@ -179,11 +162,7 @@ def owned(came: list[Any]) -> list[Any]:
 
 
 def one_for_each(name: str, values: Any, p: int) -> Any:
-    """The argument values: p of them.
-
-    Raises:
-        UsageError: it is no sequence, or of another length.
-    """
+    """The argument values: p of them; a UsageError where it is no sequence, or of another length."""
     if type(values) in (list, tuple) or (isinstance(values, np.ndarray) and values.ndim):
         sized = True
     else:
@@ -197,13 +176,13 @@ def one_for_each(name: str, values: Any, p: int) -> Any:
         got = f"a {got} of {len(values)}"
     elif isinstance(values, (Mapping, Set)):
         got += ", which has no order"
-    raise UsageError(
-        f"{name}: argument values: expected a sequence or an array of {p} values, one for each processor, "
-        f"got {got}; give None to a processor that has nothing to get"
-    )
+    expected = f"a sequence or an array of {p} values, one for each processor"
+    raise argument_error(name, "values", expected, got, "give None to a processor that has nothing to get")
 
 
-def word_counts(name: str, words: ArrayLike, shape: tuple[int, ...], argument: str = "words") -> Words:
+def word_counts(
+    name: str, words: ArrayLike | None, shape: tuple[int, ...], argument: str = "words", way_out: str = ""
+) -> Words:
     """The argument of a cost function that counts words: one number for all values, or an array of this shape.
 
     Raises:
@@ -211,10 +190,8 @@ def word_counts(name: str, words: ArrayLike, shape: tuple[int, ...], argument: s
     """
     given = numbers(words)
     if given.dtype.kind not in "iu" or given.shape not in ((), shape) or not in_range(given):
-        raise UsageError(
-            f"{name}: argument {argument}: expected a whole number of at least 0 and at most 2^53, or an array of them "
-            f"of shape {shape}, got {words!r:.60}"
-        )
+        expected = f"a whole number of at least 0 and at most 2^53, or an array of them of shape {shape}"
+        raise argument_error(name, argument, expected, f"{words!r:.60}", way_out)
     return np.broadcast_to(given.astype(np.int64), shape)
 
 

@@ -1,16 +1,28 @@
-"""What an operator is called, where processors compare theirs: by what it does, as far as that can be told.
+"""Operators, the user's functions of two values: checked, named and applied.
 
-numpy's and Python's own have one name each, and so has a function of a module, with that of the module. Lambdas and
-functions within functions share names: their code is compared, not where it stands. So two lambdas that read
-the same, in two branches of a program, are one operator; what a closure holds is not looked at.
+Where processors compare theirs, an operator's name says what it does, as far as that can be told. numpy's and Python's
+own have one name each, and so has a function of a module, with that of the module. Lambdas and functions within
+functions share names: their code is compared, not where it stands. So two lambdas that read the same, in two branches
+of a program, are one operator; what a closure holds is not looked at.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from hashlib import blake2b
+from inspect import signature
 from types import CodeType
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..errors import AbortError, UsageError, argument_error
+
+Result = TypeVar("Result")
+Operator = Callable[[Any, Any], Any]
+Parts = Sequence[tuple[int, Any]]  # values to combine, in the order of pids, each with a processor whose it is
+Fold = Callable[[Parts, Operator], Any]
 
 
 def operator_name(op: Any) -> str:
@@ -39,3 +51,83 @@ def _content(constant: Any) -> Any:
     if isinstance(constant, tuple):
         return [_content(one) for one in constant]
     return constant
+
+
+def elementwise(op: Any) -> bool:
+    """Whether op is a binary numpy ufunc that works on arrays element by element (np.matmul does not)."""
+    return isinstance(op, np.ufunc) and op.signature is None and op.nin == 2 and op.nout == 1
+
+
+# What combines two values as those of numpy combine all of a sequence.
+_OF_TWO = {
+    "sum": "np.add",
+    "prod": "np.multiply",
+    "max": "np.maximum",
+    "amax": "np.maximum",
+    "min": "np.minimum",
+    "amin": "np.minimum",
+    "any": "np.logical_or",
+    "all": "np.logical_and",
+    "nanmax": "np.fmax",
+    "nanmin": "np.fmin",
+}
+
+
+def _takes_an_axis(op: Any) -> bool:
+    """Whether it is a function of numpy, no ufunc, whose second argument is an axis."""
+    if isinstance(op, np.ufunc) or getattr(op, "__module__", None) != "numpy":
+        return False
+    try:
+        arguments = list(signature(op).parameters)
+    except (TypeError, ValueError):  # functions in C have no signature in earlier numpys
+        return op in (np.concatenate, np.packbits, np.unpackbits)
+    return arguments[1:2] == ["axis"]
+
+
+def check_operator(name: str, op: Any) -> str:
+    """Refuse what is no binary operator; returns what it is called, by which processors compare theirs.
+
+    Raises:
+        UsageError: it cannot be called, is a ufunc of another arity, or takes one sequence, as `sum` and `np.max`, and
+            then where to begin, or an axis: of two values it makes something else than meant, often silently.
+    """
+    if op is sum or _takes_an_axis(op):
+        expected = "an associative function of two values"
+        way_out = f"use {_OF_TWO.get(op.__name__, 'one of two values, as np.add')}"
+        raise argument_error(name, "op", expected, f"{op.__module__}.{op.__name__}, which takes one sequence", way_out)
+    if not callable(op) or (isinstance(op, np.ufunc) and (op.nin, op.nout) != (2, 1)):
+        raise argument_error(name, "op", "an associative function of two values, as np.add or max", f"{op!r:.60}")
+    return operator_name(op)
+
+
+def of_argument(name: str, argument: str, share: Callable[[], Result]) -> Result:
+    """What a function gives that works on an argument, or is one; a UsageError where it raises."""
+    try:
+        return share()
+    except Exception as error:
+        raise UsageError(f"{name}: argument {argument}: {raised(error)}") from error
+
+
+def applied(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """What a function of the user's makes of two things; a UsageError where it raises."""
+    try:
+        return function(a, b)
+    except AbortError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{name}: argument op: {raised(error)}") from error
+
+
+def raised(error: Exception) -> str:
+    """What a function of the user's raised, in words, and the way out where that is known."""
+    read_only = isinstance(error, ValueError) and "read-only" in str(error)
+    way = "; it gets what it must not change: let it return a new value" if read_only else ""
+    return f"raised {type(error).__name__}: {error}{way}"
+
+
+def in_turn(parts: Parts, op: Operator) -> Any:
+    """Combine values one after the other."""
+    total = parts[0][1]
+    for _, part in parts[1:]:
+        total = op(total, part)
+    return total

@@ -15,7 +15,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..machines.cost import Cost, Machine, Superstep
 from .arguments import check_machine, integer, item_words
 
@@ -239,10 +239,8 @@ class Plan(Sequence[Step]):
         except (TypeError, UsageError):
             numbers = []
         if len(numbers) != self.p or len(set(numbers)) != self.p:
-            raise UsageError(
-                f"plan.among: argument members: expected {self.p} processors from 0 to {p - 1}, each once, as the plan "
-                f"is for {self.p}, got {members!r:.60}"
-            )
+            expected = f"{self.p} processors from 0 to {p - 1}, each once, as the plan is for {self.p}"
+            raise argument_error("plan.among", "members", expected, f"{members!r:.60}")
         pids = np.array(numbers)
         steps = (Step.of(pids[s.sources], pids[s.destinations], s.first, s.last, s.work) for s in self.steps)
         works = None
@@ -325,14 +323,11 @@ def together(machine: Machine, *started: tuple[Plan, float]) -> Cost:
     p = machine.p
     for one in started:
         if not (isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], Plan)):
-            raise UsageError(
-                f"together: argument started: expected pairs of a plan and the words of an item, got {one!r:.60}"
-            )
+            raise argument_error("together", "started", "pairs of a plan and the words of an item", f"{one!r:.60}")
         if one[0].p != p:
-            raise UsageError(
-                f"together: argument started: expected plans for the p of the machine, {p}, got one for {one[0].p}; "
-                "plan.among(members, p) makes one of a group's"
-            )
+            expected = f"plans for the p of the machine, {p}"
+            way_out = "plan.among(members, p) makes one of a group's"
+            raise argument_error("together", "started", expected, f"one for {one[0].p}", way_out)
         item_words("together", "started", one[1])
     length = max((len(plan) for plan, _ in started), default=0)
     counts = np.zeros((length, 4, p), np.int64)  # words out and in, messages out and in

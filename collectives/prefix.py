@@ -13,35 +13,20 @@ from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
 from . import prefix_fixed, prefix_trees, tree
 from .algorithms import divisible, items_of, joining, named
+from .arguments import Order, checked_order, fan_out, integer, item_words
 from .counted.prefix_trees import counted as counted_trees
 from .counted.prefix_trees import last_work
+from .operators import Operator, check_operator, in_turn
 from .plan import Plan
 from .prefix_2d import choose as choose_2d
 from .prefix_2d import cost as cost_2d
 from .prefix_2d import plan as plan_2d
 from .prefix_2d import run as run_2d
-from .primitive import (
-    Call,
-    Operator,
-    Order,
-    alone,
-    check_operator,
-    checked_order,
-    checked_out,
-    climbed,
-    descriptor,
-    detached,
-    fan_out,
-    in_turn,
-    integer,
-    item_words,
-    placed,
-    primitive,
-    taken,
-)
+from .primitive import Call, climbed, primitive
 from .record_layouts import Array
 from .riding import quick_starts, starts
 from .small_climbs import PreparedClimb, climbs, quick_climbs
+from .values import alone, checked_out, descriptor, detached, placed, taken
 
 ALGORITHMS = ("trees", "2d")
 

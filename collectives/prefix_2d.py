@@ -10,34 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import argument_error
 from ..ground.convert import no_mask
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from . import fixed_order, prefix_fixed, prefix_trees, tree
+from .arguments import Order, checked_order, fan_out, integer, item_words
+from .blocks import Ints, even_cuts
 from .counted.prefix_2d import counted
-from .matrix_rows import Ints, busiest, cuts_of, owned_by, row_operations, rows_of
+from .matrix_rows import busiest, owned_by, row_operations, rows_of
+from .operators import Operator, check_operator, elementwise
 from .plan import Plan, Step, joined
-from .primitive import (
-    Call,
-    Operator,
-    Order,
-    check_operator,
-    checked_order,
+from .primitive import Call, primitive, sources
+from .values import (
     checked_out,
     descriptor,
     detached,
-    elementwise,
-    fan_out,
-    integer,
     is_array,
-    item_words,
     own_argument,
     own_result,
     packed,
     placed,
-    primitive,
-    sources,
     taken,
     unpacked,
 )
@@ -88,7 +81,7 @@ def _works_of_case_2(p: int, k: int, trees: Sequence[Step]) -> Ints:
 
 def case_1_plan(p: int, k: int, order: Order = "any", further: int = 0) -> Plan:
     """The plan of `case_1`: columns, of which sums are wanted, to the owners of rows; sums to their columns."""
-    cuts = cuts_of(k, p)
+    cuts = even_cuts(p, k)
     column, owner = np.repeat(np.arange(p - further), p), np.tile(np.arange(p), p - further)
     first, last = cuts[owner], cuts[owner + 1]
     work = np.diff(cuts) * row_operations(p - further, order)
@@ -203,10 +196,9 @@ def _checked_column(column: Any) -> Any:
         UsageError: it is neither an array of items nor a list, or it has a mask.
     """
     if not isinstance(column, (np.ndarray, list, tuple)) or (isinstance(column, np.ndarray) and column.ndim == 0):
-        raise UsageError(
-            "prefix_2d: argument column: expected an array of shape (k, ...) or a list of k objects, got "
-            f"{type(column).__name__}; for one value a processor use prefix"
-        )
+        expected = "an array of shape (k, ...) or a list of k objects"
+        way_out = "for one value a processor use prefix"
+        raise argument_error("prefix_2d", "column", expected, type(column).__name__, way_out)
     no_mask("prefix_2d", "column", column)
     return np.asarray(column) if isinstance(column, np.ndarray) and is_array(np.asarray(column)) else column
 
@@ -262,7 +254,7 @@ def case_1(
     """At least p items: whose prefix sums go so many columns further (exclusive_blocks.py); None where none comes."""
     bsp = call.bsp
     p, pid, k = bsp.p, bsp.pid, len(column)
-    first, last = (int(cut) for cut in cuts_of(k, p)[pid : pid + 2])
+    first, last = (int(cut) for cut in even_cuts(p, k)[pid : pid + 2])
     # (1)i. The rows of processor q go there.
     for dest, begin, end in scheme[0].sends(pid):
         call.send(dest, packed(column[begin:end], call.name))

@@ -18,8 +18,10 @@ from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
 from . import fixed_order, groups
 from .counted.groups import counted as counted_groups
+from .operators import Operator
 from .plan import Plan
-from .primitive import Call, Operator, combined, packed, sources, taken
+from .primitive import Call, combined, sources
+from .values import packed, taken
 
 
 @lru_cache(maxsize=64)

@@ -7,57 +7,35 @@ an error that names the primitive and the argument, and none is left waiting.
 
 from __future__ import annotations
 
-import math
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial, wraps
+from functools import partial, wraps
 from inspect import signature
 from types import FunctionType
-from typing import (
-    Any,
-    Concatenate,
-    Final,
-    Literal,
-    NamedTuple,
-    NoReturn,
-    ParamSpec,
-    Protocol,
-    TypeVar,
-    cast,
-    get_args,
-)
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..errors import AbortError, UsageError
-from ..ground.convert import few, what
-from ..ground.pickles import unpickled
+from ..errors import UsageError, argument_error
+from ..ground.convert import what
 from ..groups.group import Grid, Group
 from ..groups.shown import GroupShown
 from ..layouts import Layout
 from ..machines.cost import Cost
 from ..parts.part import Split
 from ..rides.ride import Letter, Ride, Supersteps
-from .arguments import check_machine
-from .arguments import integer as integer
-from .arguments import item_words as item_words
-from .operators import operator_name
+from .arguments import Processors, check_machine, checked_order, integer, processor
+from .operators import Fold, Operator, in_turn, of_argument
 from .plan import Plan, Step
+from .values import own_result, packed, unpacked
 
 Arguments = ParamSpec("Arguments")
 CostArguments = ParamSpec("CostArguments")
 PlanArguments = ParamSpec("PlanArguments")
 Result = TypeVar("Result")
 Result_co = TypeVar("Result_co", covariant=True)
-Operator = Callable[[Any, Any], Any]
-Order = Literal["any", "fixed"]  # how values are combined: as is cheapest, or along the tree of fixed_order.py
-ORDERS = get_args(Order)
-Processors = BSP | Group  # a processor of a machine, or in a group of them: what a primitive calls `bsp`
-Parts = Sequence[tuple[int, Any]]  # values to combine, in the order of pids, each with a processor whose it is
-Fold = Callable[[Parts, Operator], Any]
 
 
 class Primitive(Protocol[Arguments, Result_co, CostArguments, PlanArguments]):
@@ -81,7 +59,6 @@ class Primitive(Protocol[Arguments, Result_co, CostArguments, PlanArguments]):
         """Who sends what to whom."""
 
 
-PLAIN_NUMBERS = frozenset({bool, int, float, complex})
 NOT_SMALL: Final[Any] = object()  # instead of a result: it is to ride
 REMEMBERED = 256  # prepared calls of a processor
 FEW = 8  # functions of one code that they are of: those that are made for each call hold what their closures do
@@ -214,28 +191,18 @@ def _as_if(function: Any, steps: Callable[..., Any], result: str) -> None:
 
 
 def _check_processor(name: str, given: Any) -> None:
-    """The argument bsp of a primitive.
-
-    Raises:
-        UsageError: it is neither a processor nor a group.
-    """
+    """The argument bsp of a primitive; a UsageError where it is neither a processor nor a group."""
     if not isinstance(given, (BSP, Group)):
         way_out = "; of a grid take grid.row or grid.column" if isinstance(given, Grid) else ""
         if isinstance(given, Split):
             way_out = "; enter the part by `with part as machine:`, and give machine"
-        raise UsageError(
-            f"{name}: argument bsp: expected the processor, which the program gets, or one of its groups, got "
-            f"{what(given)}{way_out}"
-        )
+        expected = "the processor, which the program gets, or one of its groups"
+        raise argument_error(name, "bsp", expected, f"{what(given)}{way_out}")
 
 
 @contextmanager
 def _numbers_of_64_bits(name: str) -> Iterator[None]:
-    """Where sizes that are too large for numpy are refused by a cost, or a plan.
-
-    Raises:
-        UsageError: they are.
-    """
+    """Where sizes that are too large for numpy are refused by a cost, or a plan, with a UsageError."""
     try:
         yield
     except OverflowError as error:
@@ -353,11 +320,7 @@ class Call:
         self._stream.differ(f"{self.name}: {complaint}")
 
     def own(self, share: Callable[[], Result], argument: str) -> Result:
-        """What a function of the user gives; its exceptions name the primitive and the argument.
-
-        Raises:
-            UsageError: the function raised.
-        """
+        """What a function of the user gives; a UsageError with primitive and argument where it raises."""
         return of_argument(self.name, argument, share)
 
 
@@ -398,316 +361,6 @@ def _function(key: Any) -> tuple[Any, Any]:
         if code is not None:
             return part, code
     return None, None
-
-
-# -- arguments ----------------------------------------------------------------------------------------------------
-
-
-def processor(name: str, argument: str, value: Any, p: int) -> int:
-    """An argument that is a processor."""
-    return integer(name, argument, value, 0, p - 1, "a processor")
-
-
-def root_of(name: str, root: Any, bsp: Processors) -> int:
-    """The argument root, a processor; on a group a number of it."""
-    if not isinstance(bsp, Group):
-        return processor(name, "root", root, bsp.p)
-    try:
-        return integer(name, "root", root, 0, bsp.p - 1, "a number of the group")
-    except UsageError as error:
-        raise UsageError(f"{error}; its processors are {few(bsp.members)}") from None
-
-
-def flag(name: str, argument: str, value: Any) -> bool:
-    """An argument that is true or false, as Python takes it.
-
-    Raises:
-        UsageError: it is neither, as an array of several.
-    """
-    try:
-        return bool(value)
-    except Exception as error:
-        raise UsageError(f"{name}: argument {argument}: expected True or False, got {what(value)} ({error})") from None
-
-
-def numbers(given: Any) -> NDArray[Any]:
-    """An argument as the array that it makes; of what makes none, as lists of several lengths, one of an object.
-
-    So who asks for its dtype refuses that too.
-    """
-    try:
-        return np.asarray(given)
-    except ValueError:
-        return np.asarray(None)
-
-
-def of_python(number: Any) -> Any:
-    """One of numpy's integers as Python's: which of them a processor gives must not decide how a call goes."""
-    return int(number) if isinstance(number, np.integer) else number
-
-
-def fan_out(name: str, degree: Any) -> int | None:
-    """The argument degree: None, or at least 2."""
-    return None if degree is None else integer(name, "degree", degree, 2)
-
-
-def checked_order(name: str, order: Any) -> Order:
-    """The argument order.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
-    known: Order = order
-    if not (isinstance(order, str) and order in ORDERS):
-        raise UsageError(f'{name}: argument order: expected "any" or "fixed", got {order!r:.60}')
-    return known
-
-
-def elementwise(op: Any) -> bool:
-    """Whether op is a binary numpy ufunc that works on arrays element by element (np.matmul does not)."""
-    return isinstance(op, np.ufunc) and op.signature is None and op.nin == 2 and op.nout == 1
-
-
-# What combines two values as those of numpy combine all of a sequence.
-_OF_TWO = {
-    "sum": "np.add",
-    "prod": "np.multiply",
-    "max": "np.maximum",
-    "amax": "np.maximum",
-    "min": "np.minimum",
-    "amin": "np.minimum",
-    "any": "np.logical_or",
-    "all": "np.logical_and",
-    "nanmax": "np.fmax",
-    "nanmin": "np.fmin",
-}
-
-
-def _takes_an_axis(op: Any) -> bool:
-    """Whether it is a function of numpy, no ufunc, whose second argument is an axis."""
-    if isinstance(op, np.ufunc) or getattr(op, "__module__", None) != "numpy":
-        return False
-    try:
-        arguments = list(signature(op).parameters)
-    except (TypeError, ValueError):  # functions in C have no signature in earlier numpys
-        return op in (np.concatenate, np.packbits, np.unpackbits)
-    return arguments[1:2] == ["axis"]
-
-
-def check_operator(name: str, op: Any) -> str:
-    """Refuse what is no binary operator; returns what it is called, by which processors compare theirs.
-
-    Raises:
-        UsageError: it cannot be called, is a ufunc of another arity, or takes one sequence, as `sum` and `np.max`, and
-            then where to begin, or an axis: of two values it makes something else than meant, often silently.
-    """
-    if op is sum or _takes_an_axis(op):
-        raise UsageError(
-            f"{name}: argument op: expected an associative function of two values, got {op.__module__}.{op.__name__}, "
-            f"which takes one sequence; use {_OF_TWO.get(op.__name__, 'one of two values, as np.add')}"
-        )
-    if not callable(op) or (isinstance(op, np.ufunc) and (op.nin, op.nout) != (2, 1)):
-        raise UsageError(
-            f"{name}: argument op: expected an associative function of two values, as np.add or max, got {op!r:.60}"
-        )
-    return operator_name(op)
-
-
-def sequence(name: str, argument: str, value: Any) -> list[Any]:
-    """An argument that is a sequence of items.
-
-    Raises:
-        UsageError: it is not.
-    """
-    try:
-        return list(value)
-    except TypeError:
-        raise UsageError(
-            f"{name}: argument {argument}: expected a sequence of items, got {type(value).__name__}"
-        ) from None
-
-
-# -- values -------------------------------------------------------------------------------------------------------
-
-
-class Descriptor(NamedTuple):
-    """How a value travels: the word for what it is, and the words that it counts.
-
-    kind: "number", "object", or an array's dtype and shape; equal on all processors where all have one.
-    words: of 8 bytes; of an object 1, as its pickle differs from processor to processor.
-    """
-
-    kind: str
-    words: int
-
-
-def descriptor(value: Any) -> Descriptor:
-    """The descriptor of a value that all processors have one of."""
-    if is_array(value):
-        return _of_array(value.dtype, value.shape)
-    return Descriptor("number" if is_number(value) else "object", 1)
-
-
-@lru_cache(maxsize=1024)
-def _of_array(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Descriptor:
-    # Kept: numpy takes microseconds to name a dtype.
-    return Descriptor(f"{dtype}{list(shape)}", -(-dtype.itemsize * math.prod(shape) // 8))
-
-
-def is_array(value: Any) -> bool:
-    """Whether it travels as an array: of plain data, and of no subclass, whose other data would be lost.
-
-    Nor of `np.record`s, which numpy takes for other records of these fields wherever it compares dtypes.
-    """
-    return type(value) is np.ndarray and not value.dtype.hasobject and value.dtype.type is not np.record
-
-
-def is_number(value: Any) -> bool:
-    """Whether it travels as one word."""
-    return type(value) in (int, float, complex, bool) or (
-        isinstance(value, np.generic) and value.dtype.kind in "biufcmM"
-    )
-
-
-def packed(value: Any, name: str, argument: str = "value") -> Any:
-    """A value as it is sent: numbers and arrays as they are, an object as its pickle.
-
-    An object is pickled here rather than by `bsp.send`, so that arrays in it arrive as its own and not as views that
-    end with the next sync.
-
-    Raises:
-        UsageError: it cannot be pickled.
-    """
-    if is_array(value) or is_number(value):
-        return value
-    try:
-        return pickle.dumps(value, 5)
-    except Exception as error:
-        raise UsageError(
-            f"{name}: argument {argument}: expected something that can be pickled, got {type(value).__name__} ({error})"
-        ) from error
-
-
-def unpacked(payload: Any) -> Any:
-    """What `packed` packed; an array is a view that ends with the next sync."""
-    return unpickled(payload) if isinstance(payload, bytes) else payload
-
-
-def own_result(value: Any) -> Any:
-    """A value that outlives the next sync: an array that is a view of what arrived is copied."""
-    if isinstance(value, np.ndarray) and not (value.flags.owndata and value.flags.writeable):
-        return value.copy()
-    return value
-
-
-def own_argument(value: Any) -> Any:
-    """An argument that outlives the next sync: a read-only array, which may be what arrived, is copied."""
-    return value.copy() if isinstance(value, np.ndarray) and not value.flags.writeable else value
-
-
-def taken(value: Any, name: str, argument: str = "value") -> Any:
-    """An argument that is worked on after the next sync: `own_argument`; of an object, a copy, as it may hold views.
-
-    Raises:
-        UsageError: an object that cannot be pickled.
-    """
-    return own_argument(value) if is_number(value) or is_array(value) else unpacked(packed(value, name, argument))
-
-
-def alone(op: Operator, value: Any) -> Any:
-    """A result that op has had no part in: under a ufunc a number of numpy's, as it is where op made it."""
-    if isinstance(op, np.ufunc) and type(value) in PLAIN_NUMBERS:
-        if type(value) is float:
-            return np.float64(value)
-        number: Any = np.asarray(value)[()]
-        return number if isinstance(number, np.generic) else value  # an int of more than 64 bits stays
-    return value
-
-
-def detached(result: Any, value: Any) -> Any:
-    """A result that is not the caller's array itself."""
-    return result.copy() if result is value and isinstance(value, np.ndarray) else result
-
-
-def checked_out(name: str, out: Any) -> None:
-    """The argument out.
-
-    Raises:
-        UsageError: it is no array that can be written to.
-    """
-    if out is not None and not (type(out) is np.ndarray and out.flags.writeable):
-        got = "a read-only one" if type(out) is np.ndarray else f"{type(out).__name__}"
-        raise UsageError(f"{name}: argument out: expected an array that can be written to, got {got}")
-
-
-def room(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Where a result of that form can be made: out, where it has it; else a new array, for `placed` to copy."""
-    if out is not None and out.shape == shape and out.dtype == dtype and out.flags.c_contiguous:
-        return cast("NDArray[Any]", out)
-    return np.empty(shape, dtype)
-
-
-def placed(name: str, result: Any, out: Any) -> Any:
-    """A result in the array out, where one was given.
-
-    Raises:
-        UsageError: it is no array, has another shape, or a dtype that out's cannot hold.
-    """
-    if out is None or result is out:
-        return result
-    if not (
-        isinstance(result, np.ndarray)
-        and result.shape == out.shape
-        and np.can_cast(result.dtype, out.dtype, "same_kind")
-    ):
-        got = f"{result.dtype}{list(result.shape)}" if isinstance(result, np.ndarray) else type(result).__name__
-        raise UsageError(
-            f"{name}: argument out: expected an array of the result's shape, and of a dtype that it can be cast to; "
-            f"got {out.dtype}{list(out.shape)} for {got}"
-        )
-    out[...] = result
-    return out
-
-
-def of_argument(name: str, argument: str, share: Callable[[], Result]) -> Result:
-    """What a function gives that works on an argument, or is one.
-
-    Raises:
-        UsageError: the function raised.
-    """
-    try:
-        return share()
-    except Exception as error:
-        raise UsageError(f"{name}: argument {argument}: {raised(error)}") from error
-
-
-def applied(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """What a function of the user's makes of two things.
-
-    Raises:
-        UsageError: the function raised.
-    """
-    try:
-        return function(a, b)
-    except AbortError:
-        raise
-    except Exception as error:
-        raise UsageError(f"{name}: argument op: {raised(error)}") from error
-
-
-def raised(error: Exception) -> str:
-    """What a function of the user's raised, in words, and the way out where that is known."""
-    read_only = isinstance(error, ValueError) and "read-only" in str(error)
-    way = "; it gets what it must not change: let it return a new value" if read_only else ""
-    return f"raised {type(error).__name__}: {error}{way}"
-
-
-def in_turn(parts: Parts, op: Operator) -> Any:
-    """Combine values one after the other."""
-    total = parts[0][1]
-    for _, part in parts[1:]:
-        total = op(total, part)
-    return total
 
 
 def combined(

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from ..bsp import BSP
 from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
+from .arguments import integer
 from .blocks import Ints, even_cuts
 from .plan import Plan, Step, joined
-from .primitive import Call, checked_out, integer, pids_of, placed, primitive
+from .primitive import Call, pids_of, primitive
+from .values import checked_out, placed
 
 NAME = "random_permutation"
 MOST = 10**9 - 1  # as numpy draws hypergeometric numbers of fewer items

@@ -19,8 +19,9 @@ from .allreduce import run as run_reduction
 from .one_superstep import at_once as exchanged
 from .one_superstep import folded
 from .one_superstep import is_at_once as _is_at_once
+from .operators import Operator
 from .plan import Plan
-from .primitive import Call, Operator, remember
+from .primitive import Call, remember
 
 __all__ = ["at_once", "cost", "is_at_once", "plan", "run", "words"]
 

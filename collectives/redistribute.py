@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 from ..arrays.array import Array
 from ..arrays.places import Places, as_places, by_group
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..ground.convert import no_mask, what
 from ..layouts import Layout, common, fitting, owned, owners_by_axis
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
+from .arguments import item_words
 from .plan import Plan, Step, joined
-from .primitive import Call, checked_out, item_words, placed, primitive, room
+from .primitive import Call, primitive
+from .values import checked_out, placed, room
 
 CACHED = 16  # pairs of layouts whose index maps a processor keeps
 
@@ -173,16 +175,10 @@ def _kind(dtype: np.dtype[Any], row: tuple[int, ...]) -> str:
 
 
 def _fitting(name: str, from_layout: Any, to_layout: Any, p: int) -> None:
-    """Refuse layouts that do not fit the processors, or each other.
-
-    Raises:
-        UsageError: they do not.
-    """
+    """Refuse layouts that do not fit the processors, or each other, with a UsageError."""
     one, other = fitting(name, "from_layout", from_layout, p), fitting(name, "to_layout", to_layout, p)
     if one.shape != other.shape:
-        raise UsageError(
-            f"{name}: argument to_layout: expected a layout of shape {one.shape}, that of from_layout, got {other}"
-        )
+        raise argument_error(name, "to_layout", f"a layout of shape {one.shape}, that of from_layout", other)
 
 
 def _pieces(layout: Layout, other: Layout, pid: int) -> list[_Overlap]:

@@ -15,35 +15,15 @@ from ..machines.cost import Cost, Machine
 from ..rides.ride import Ride, Supersteps
 from . import by_blocks, fixed_order, tree
 from .algorithms import cheapest, items_of, named, trees_or_blocks
+from .arguments import Order, checked_order, fan_out, integer, item_words, of_python, processor, root_of
 from .counted.blocks import counted as counted_blocks
+from .operators import Operator, check_operator
 from .plan import Plan, Step, joined
-from .primitive import (
-    NOT_SMALL,
-    Call,
-    Fold,
-    Operator,
-    Order,
-    alone,
-    check_operator,
-    checked_order,
-    checked_out,
-    climbed,
-    descriptor,
-    detached,
-    fan_out,
-    in_turn,
-    integer,
-    item_words,
-    of_python,
-    placed,
-    primitive,
-    processor,
-    root_of,
-    taken,
-)
+from .primitive import NOT_SMALL, Call, climbed, primitive
 from .record_layouts import Array
 from .riding import start
 from .small_climbs import PreparedClimb, climb
+from .values import alone, checked_out, descriptor, detached, placed, taken
 
 ALGORITHMS = ("trees", "blocks")
 
@@ -163,7 +143,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     if how != "trees":
         return None
     agreed = {"value": kind, "op": name, "root": root, "degree": given, "algorithm": None, "order": order}
-    return PreparedClimb(agreed, trees(bsp.p, degree, root, order).steps, _fold(bsp.p, order), words)
+    return PreparedClimb(agreed, trees(bsp.p, degree, root, order).steps, fixed_order.fold(bsp.p, order), words)
 
 
 def _small(
@@ -320,11 +300,7 @@ def run(
     """Run it with what `choose` chose, for values of so many words; what it returns counts on the root alone."""
     p = call.bsp.p
     how, degree = choice
-    fold = _fold(p, order)
+    fold = fixed_order.fold(p, order)
     if how == "blocks":
         return (yield from by_blocks.run(call, value, op, value.itemsize / 8, fold, root, out))
     return (yield from climbed(call, trees(p, degree, root, order), value, op, words, fold))
-
-
-def _fold(p: int, order: Order) -> Fold:
-    return in_turn if order == "any" else partial(fixed_order.total, p)

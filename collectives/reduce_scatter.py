@@ -20,34 +20,14 @@ from ..rides.ride import Supersteps
 from ..rides.shown import Shown
 from ..ways import BY_RECORD
 from . import fixed_order
+from .arguments import Order, checked_order, integer, item_words
 from .blocks import block_of, cut_at, given_cuts, row_words
 from .one_superstep import at_once, folded, is_at_once
+from .operators import Fold, Operator, applied, check_operator, elementwise, in_turn
 from .plan import Plan, Step, joined
-from .primitive import (
-    NOT_SMALL,
-    Call,
-    Fold,
-    Operator,
-    Order,
-    applied,
-    check_operator,
-    checked_order,
-    checked_out,
-    combined,
-    descriptor,
-    elementwise,
-    in_turn,
-    integer,
-    is_array,
-    item_words,
-    own_argument,
-    own_result,
-    placed,
-    primitive,
-    remember,
-    sources,
-)
+from .primitive import NOT_SMALL, Call, combined, primitive, remember, sources
 from .record_layouts import AN_ARRAY
+from .values import checked_out, descriptor, is_array, own_argument, own_result, placed
 
 
 def plan(p: int, n: int, counts: ArrayLike | None = None) -> Plan:
@@ -115,7 +95,7 @@ def _prepare(bsp: BSP, array: NDArray[Any], op: Operator, order: Order) -> Prepa
         "counts": None,
         "order": checked_order("reduce_scatter", order),
     }
-    words, fold, shown = (cuts[pid + 1] - cuts[pid]) * row_words(array), _fold(p, order), None
+    words, fold, shown = (cuts[pid + 1] - cuts[pid]) * row_words(array), fixed_order.fold(p, order), None
     records = None if p == 1 else bsp.shown
     if records is not None and array.dtype.kind in "biufc" and 0 < array.nbytes <= records.most - HEAD.size:
         shown = _by_records(records, agreed, _plan(p, tuple(cuts)).steps[0], op, cuts, fold, words, array)
@@ -261,10 +241,6 @@ def reduce_scatter(
     return mine
 
 
-def _fold(p: int, order: Order) -> Fold:
-    return in_turn if order == "any" else partial(fixed_order.total, p)
-
-
 def run(
     call: Call, array: NDArray[Any], op: Operator, cuts: tuple[int, ...], order: Order = "any"
 ) -> Supersteps[NDArray[Any]]:
@@ -277,7 +253,7 @@ def run(
             call.send(dest, array[first:last])
         letters = yield from call.sync(sources(step.receives(pid)))
         if letters:
-            mine = combined(call, letters, mine, op, len(mine) * row_words(mine), _fold(p, order))
+            mine = combined(call, letters, mine, op, len(mine) * row_words(mine), fixed_order.fold(p, order))
         elif elementwise(op):
             mine = call.own(partial(op, mine, mine), "op")  # nothing, of the dtype that op makes
     return cast("NDArray[Any]", own_result(mine))

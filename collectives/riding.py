@@ -18,24 +18,12 @@ from ..ground.pickles import unpickled
 from ..ground.short_records import NUMBERS
 from ..rides.notes import Notes
 from ..rides.ride import OF_SUPERSTEP, Ride, Start, Supersteps
-from .primitive import (
-    NOT_SMALL,
-    PLAIN_NUMBERS,
-    Operator,
-    Order,
-    Quick,
-    alone,
-    applied,
-    checked_out,
-    in_turn,
-    is_number,
-    of_python,
-    own_result,
-    placed,
-    remember,
-)
+from .arguments import Order, of_python
+from .operators import Operator, applied, in_turn
+from .primitive import NOT_SMALL, Quick, remember
 from .record_layouts import Array
 from .small_climbs import QUICK, Prepare, PreparedClimb, has_record, keeps_form
+from .values import PLAIN_NUMBERS, alone, checked_out, is_number, own_result, placed
 
 FLOAT_TYPES = frozenset({float, np.float64})
 MOST = 1 << 12  # bytes of an array that goes as a note: it is copied more often than a message

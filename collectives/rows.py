@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..ground.convert import no_mask
 
 Rows = NDArray[Any]  # records, shape (rows,)
@@ -62,10 +62,8 @@ class KeyedRows:
             keys = keys[()]
         if isinstance(keys, list) or (isinstance(keys, np.ndarray) and keys.ndim > 1):
             got = "a list" if isinstance(keys, list) else f"an array of shape {keys.shape}"
-            raise UsageError(
-                f"{name}: argument keys: expected an array of shape (n,), or one key that is no list, got {got}; "
-                "np.array(keys) makes an array of a list, tuple(keys) one key"
-            )
+            way_out = "np.array(keys) makes an array of a list, tuple(keys) one key"
+            raise argument_error(name, "keys", "an array of shape (n,), or one key that is no list", got, way_out)
         no_mask(name, "keys", keys)
         no_mask(name, "values", values)
         lone = not isinstance(keys, np.ndarray)
@@ -76,9 +74,7 @@ class KeyedRows:
                 columns["value"] = _one(name, "values", values)
             elif not isinstance(values, np.ndarray) or values.shape[:1] != keys.shape:
                 got = f"shape {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
-                raise UsageError(
-                    f"{name}: argument values: expected an array of shape ({keys.size}, ...), a value a key, got {got}"
-                )
+                raise argument_error(name, "values", f"an array of shape ({keys.size}, ...), a value a key", got)
             else:
                 columns["value"] = _many(values)
         fields: list[Any] = [(field, column.data.dtype, column.data.shape[1:]) for field, column in columns.items()]
@@ -104,13 +100,9 @@ class KeyedRows:
         return {"keys": what + self.key.kind, "values": "None" if self.value is None else what + self.value.kind}
 
     def one_key(self) -> KeyedRows:
-        """This table, if it is one key that is in no array.
-
-        Raises:
-            UsageError: an array.
-        """
+        """This table, if it is one key that is in no array; else a UsageError."""
         if not self.lone:
-            raise UsageError(f"{self.name}: argument keys: expected one key, got an array of shape {self.rows.shape}")
+            raise argument_error(self.name, "keys", "one key", f"an array of shape {self.rows.shape}")
         return self
 
     def given_back(self, rows: Rows) -> Any:
@@ -138,9 +130,8 @@ class KeyedRows:
                 return np.argsort(keys, kind="stable")
             return by_place[np.argsort(keys[by_place], kind="stable")]
         except Exception as error:  # what the keys' own < raises
-            raise UsageError(
-                f"{self.name}: argument keys: expected keys that compare with <, got {type(error).__name__}: {error}"
-            ) from error
+            expected = "keys that compare with <"
+            raise argument_error(self.name, "keys", expected, f"{type(error).__name__}: {error}") from error
 
 
 def joined_rows(blocks: Sequence[Rows]) -> Rows:
@@ -161,10 +152,9 @@ def _one(name: str, argument: str, thing: Any) -> Column:
         try:
             return Column(np.array([thing], python), type(thing).__name__, lambda column: column[0].item())
         except OverflowError as error:
-            raise UsageError(
-                f"{name}: argument {argument}: expected an int of 64 bits, got one of {thing.bit_length()}; "
-                "np.array([key], object) holds larger ones"
-            ) from error
+            expected = "an int of 64 bits"
+            way_out = "np.array([key], object) holds larger ones"
+            raise argument_error(name, argument, expected, f"one of {thing.bit_length()}", way_out) from error
     if isinstance(thing, np.ndarray) or (isinstance(thing, np.generic) and thing.dtype.kind not in "US"):
         whole = np.asarray(thing)[np.newaxis]
         inner = f" of shape {whole.shape[1:]}" if whole.ndim > 1 else ""

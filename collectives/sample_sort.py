@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..ground.convert import no_mask, what
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
-from .arguments import in_range
+from .arguments import flag, integer, numbers
+from .one_superstep import word_counts
 from .plan import Plan, Step, joined, to_all
-from .primitive import Call, flag, integer, numbers, packed, pids_of, primitive, unpacked
+from .primitive import Call, pids_of, primitive
 from .regular_sampling import Counts, Keys, cut_selected, cut_sorted, most, sample_places, select, split
+from .values import packed, unpacked
 
 NAME = "sample_sort"
 
@@ -77,11 +79,7 @@ def merging(p: int, n: int) -> float:
 
 
 def table(name: str, counts: ArrayLike) -> Counts:
-    """The argument counts: shape (p, p).
-
-    Raises:
-        UsageError: another shape, or no whole numbers of at least 0.
-    """
+    """The argument counts: shape (p, p), whole numbers of at least 0; else a UsageError."""
     matrix = numbers(counts)
     if (
         matrix.ndim != 2
@@ -89,10 +87,8 @@ def table(name: str, counts: ArrayLike) -> Counts:
         or matrix.dtype.kind not in "iu"
         or (matrix.size and matrix.min() < 0)
     ):
-        raise UsageError(
-            f"{name}: argument counts: expected whole numbers of at least 0 of shape (p, p), the keys that go from i "
-            f"to j, got {what(matrix)}"
-        )
+        expected = "whole numbers of at least 0 of shape (p, p), the keys that go from i to j"
+        raise argument_error(name, "counts", expected, what(matrix))
     return matrix.astype(np.int64)
 
 
@@ -110,7 +106,7 @@ def plan_of(name: str, p: int, counts: ArrayLike) -> Plan:
     """`plan`, for the primitive of this name, which begins with it."""
     moved = table(f"{name}.plan", counts)
     if len(moved) != p:
-        raise UsageError(f"{name}.plan: argument counts: expected shape ({p}, {p}), got {moved.shape}")
+        raise argument_error(f"{name}.plan", "counts", f"shape ({p}, {p})", moved.shape)
     if p == 1:
         return joined(p, ())
     pids = np.arange(p)
@@ -157,13 +153,7 @@ def cost_of(
     itemsize = integer(name, "itemsize", itemsize, 0)
     sizes = [itemsize] if values is None else [itemsize, integer(name, "values", values, 0)]
     if counts is None:
-        n = numbers(0.5 if keys is None else keys)
-        if n.dtype.kind not in "iu" or n.shape not in ((), (p,)) or not in_range(n):
-            raise UsageError(
-                f"{name}: argument keys: expected a whole number of at least 0 and at most 2^53, or an array of them "
-                f"of shape ({p},), got {keys!r:.60}; or give counts"
-            )
-        return _bounded(machine, np.broadcast_to(n.astype(np.int64), (p,)), sizes)
+        return _bounded(machine, word_counts(name, keys, (p,), "keys", "or give counts"), sizes)
     moved = table(name, counts)
     schedule = plan(p, moved)
     n, into = moved.sum(1).tolist(), moved.sum(0).tolist()
@@ -226,25 +216,15 @@ def _of_blocks(machine: Machine, sizes: Counts, itemsizes: list[int], moved: tup
 
 
 def as_given(argument: str, given: Any, name: str = NAME) -> NDArray[Any]:
-    """An argument as an array.
-
-    Raises:
-        UsageError: it makes none.
-    """
+    """An argument as an array; a UsageError where it makes none."""
     try:
         return np.asarray(given)
     except Exception as error:
-        raise UsageError(
-            f"{name}: argument {argument}: expected an array or a list of one dtype, got {what(given)} ({error})"
-        ) from None
+        raise argument_error(name, argument, "an array or a list of one dtype", f"{what(given)} ({error})") from None
 
 
 def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any] | None]:
-    """The arguments keys and values as arrays.
-
-    Raises:
-        UsageError: keys of another shape than (n,), values of another length.
-    """
+    """The arguments keys, shape (n,), and values, n of them, as arrays; else a UsageError."""
     no_mask(name, "keys", keys)
     no_mask(name, "values", values)
     arrays = [as_given(argument, given, name) for argument, given in (("keys", keys), ("values", values))]
@@ -252,7 +232,7 @@ def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any
         got, way_out = what(arrays[0]), "use .ravel(), or a structured dtype for keys of several parts"
         if not arrays[0].ndim:
             got, way_out = what(keys), "[key] is one of a key, list(keys) one of a set or a generator"
-        raise UsageError(f"{name}: argument keys: expected an array of one axis, got {got}; {way_out}")
+        raise argument_error(name, "keys", "an array of one axis", got, way_out)
     if arrays[0].dtype.kind == "T":  # np.searchsorted, as of numpy 2.4, takes the texts of one array for the other's
         raise UsageError(
             f"{name}: argument keys: expected keys that numpy finds in another array, got {what(arrays[0])}; "
@@ -261,19 +241,13 @@ def checked(keys: Any, values: Any, name: str = NAME) -> tuple[Keys, NDArray[Any
     if values is None:
         return arrays[0], None
     if arrays[1].ndim < 1 or len(arrays[1]) != len(arrays[0]):
-        raise UsageError(
-            f"{name}: argument values: expected one for each of the {len(arrays[0])} keys along the first axis, got "
-            f"{what(arrays[1])}"
-        )
+        expected = f"one for each of the {len(arrays[0])} keys along the first axis"
+        raise argument_error(name, "values", expected, what(arrays[1]))
     return arrays[0], arrays[1]
 
 
 def common(argument: str, dtypes: Sequence[tuple[int, np.dtype[Any]]], own: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype that these processors have in common: equal, or strings of any lengths.
-
-    Raises:
-        UsageError: they have none.
-    """
+    """The dtype that these processors have in common: equal, or strings of any lengths; else a UsageError."""
     if not dtypes:
         return own
     first, found = dtypes[0]
@@ -301,10 +275,8 @@ def agreed(
     shape = forms[0][1][1] if forms else own.values[1]
     for pid, (_, other) in forms:
         if other != shape:
-            raise UsageError(
-                f"{NAME}: argument values: expected values of the same shape on all processors, got {shape} on "
-                f"processor {forms[0][0]} and {other} on processor {pid}"
-            )
+            got = f"{shape} on processor {forms[0][0]} and {other} on processor {pid}"
+            raise argument_error(NAME, "values", "values of the same shape on all processors", got)
     return dtype, common("values", [(pid, form[0]) for pid, form in forms], own.values[0]), shape
 
 

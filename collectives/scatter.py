@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike
 from ..bsp import BSP
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
+from .arguments import processor, root_of
 from .one_superstep import exchange_at, one_for_each, owned, priced, run, word_counts
 from .plan import Plan, Step, joined
-from .primitive import NOT_SMALL, Call, own_argument, packed, primitive, processor, root_of
+from .primitive import NOT_SMALL, Call, primitive
+from .values import own_argument, packed
 
 
 @lru_cache(maxsize=256)

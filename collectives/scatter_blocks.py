@@ -10,12 +10,14 @@ from ..bsp import BSP
 from ..errors import UsageError
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
+from .arguments import processor, root_of
 from .blocks import block_of, cut
 from .one_superstep import block_words, exchange_at, owned, run
 from .plan import Plan
-from .primitive import NOT_SMALL, Call, checked_out, packed, pids_of, placed, primitive, processor, root_of
+from .primitive import NOT_SMALL, Call, pids_of, primitive
 from .scatter import cost as cost_of_values
 from .scatter import plan as plan_of_values
+from .values import checked_out, packed, placed
 
 
 def plan(p: int, root: int = 0) -> Plan:

@@ -9,31 +9,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..ground.convert import what
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
+from .arguments import item_words
 from .blocks import block_of, row_kind, row_words
 from .exclusive_prefix import choose, last_works
 from .exclusive_prefix import cost as cost_of_prefix
 from .exclusive_prefix import run as run_prefix
 from .exclusive_prefix import trees as plan_of_prefix
 from .one_superstep import at_once, is_at_once, word_counts
+from .operators import Operator, applied, check_operator, elementwise
 from .plan import Plan
-from .primitive import (
-    NOT_SMALL,
-    Call,
-    Operator,
-    applied,
-    check_operator,
-    checked_out,
-    elementwise,
-    is_number,
-    item_words,
-    placed,
-    primitive,
-    room,
-)
+from .primitive import NOT_SMALL, Call, primitive
+from .values import checked_out, is_number, placed, room
 
 NAME = "segmented_prefix"
 SHORT = 32  # segments up to this length are summed side by side
@@ -174,14 +164,10 @@ def _put_in_front(bsp: BSP, before: NDArray[Any] | None, head: NDArray[Any], op:
 
 
 def _checked(values: Any, flags: Any, op: Any) -> tuple[NDArray[Any], NDArray[np.bool_], Any]:
-    """The arguments as arrays, and what makes of the result what the user gave.
-
-    Raises:
-        UsageError: they are not what they must be.
-    """
+    """The arguments as arrays, else a UsageError; and what makes of the result what the user gave."""
     check_operator(NAME, op)
     if not elementwise(op):
-        raise UsageError(f"{NAME}: argument op: expected a numpy ufunc of two arguments, as np.add, got {op!r:.60}")
+        raise argument_error(NAME, "op", "a numpy ufunc of two arguments, as np.add", f"{op!r:.60}")
 
     alone = is_number(values)
     kind = type(values)
@@ -194,19 +180,16 @@ def _checked(values: Any, flags: Any, op: Any) -> tuple[NDArray[Any], NDArray[np
     if marks.shape == (0,):  # of no dtype of its own
         marks = marks.astype(np.bool_)
     if marks.dtype != np.bool_ or marks.shape != block.shape[:1]:
-        raise UsageError(
-            f"{NAME}: argument flags: expected bool, one for each of the {len(block)} elements along the first axis, "
-            f"got {what(marks)}"
-        )
+        expected = f"bool, one for each of the {len(block)} elements along the first axis"
+        raise argument_error(NAME, "flags", expected, what(marks))
     try:
         dtype = op(block[:0], block[:0]).dtype
     except Exception as error:
         raise UsageError(f"{NAME}: argument op: raised {type(error).__name__}: {error}") from error
     if dtype != block.dtype:
-        raise UsageError(
-            f"{NAME}: argument op: expected one that keeps the dtype of the values, {block.dtype}, got {op.__name__}, "
-            f"which makes {dtype}; convert the values with .astype first"
-        )
+        expected = f"one that keeps the dtype of the values, {block.dtype}"
+        way_out = "convert the values with .astype first"
+        raise argument_error(NAME, "op", expected, f"{op.__name__}, which makes {dtype}", way_out)
 
     def given(sums: NDArray[Any]) -> Any:
         if not alone:

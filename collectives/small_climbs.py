@@ -27,30 +27,13 @@ from ..groups.shown import GroupShown
 from ..rides.ride import OF_SUPERSTEP
 from ..rides.shown import NOT_SHOWN, Shown, Turn
 from ..ways import BY_RECORD
+from .arguments import Order, of_python
+from .operators import Fold, Operator, applied, elementwise, in_turn
 from .plan import Step
-from .primitive import (
-    NOT_SMALL,
-    Fold,
-    Operator,
-    Order,
-    Quick,
-    alone,
-    applied,
-    checked_out,
-    descriptor,
-    elementwise,
-    in_turn,
-    is_number,
-    of_python,
-    own_argument,
-    own_result,
-    packed,
-    placed,
-    remember,
-    unpacked,
-)
+from .primitive import NOT_SMALL, Quick, remember
 from .record_layouts import AN_ARRAY, Array, show
 from .shown_values import ShownValues
+from .values import alone, checked_out, descriptor, is_number, own_argument, own_result, packed, placed, unpacked
 
 LEAST = sys.float_info.min  # of floats with all their bits
 

@@ -18,7 +18,7 @@ from ..ground.short_records import FLOAT, FLOATS, HEAD, INT_END, KIND_BITS, NOTH
 from ..rides.ride import Supersteps
 from ..rides.shown import ELSEWHERE, NOT_SHOWN, Counts, Shown
 from ..ways import BY_RECORD
-from .primitive import NOT_SMALL, is_number, own_argument, packed, placed, remember, room
+from .primitive import NOT_SMALL, remember
 from .record_layouts import (
     BESIDE,
     DESCRIBED,
@@ -39,6 +39,7 @@ from .record_layouts import (
     write_long,
 )
 from .small_climbs import Climb
+from .values import is_number, own_argument, packed, placed, room
 
 OF_PICKLE = 64  # bytes of the pickle of an int beside its own, at most
 
@@ -190,13 +191,8 @@ def spread_from(
 ) -> Climb:
     """The same on another processor; `steps` makes the function that rides, where the root's value does."""
     base, label = shown.signature(name, agreed), shown.label(name)
-    places, mine, parity, begin, show_record = (
-        shown.places,
-        shown.mine,
-        shown.parity,
-        shown.begin,
-        shown.show_record,
-    )
+    places, mine, parity = shown.places, shown.mine, shown.parity
+    begin, show_record = shown.begin, shown.show_record
     part, unpack, of_number = shown.parts[root], FLOATS.unpack_from, pack_counts(0.0, 1.0, 0.0, 1.0, BY_RECORD)
     traced = shown.traced
     # By the description of arrays, from the second time on; and the last one, as the next array may be like it.

@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
 from ..ground.convert import no_mask
 from ..ground.short_records import INT_END
 from ..machines.cost import Cost, Machine, Superstep
@@ -36,8 +35,9 @@ from .allgather import plan as plan_allgather
 from .allreduce import allreduce
 from .allreduce import choose as choose_allreduce
 from .allreduce import supersteps as supersteps_of_allreduce
+from .arguments import flag, integer, item_words
 from .bitonic_network import gathering, melted, schedule
-from .bitonic_sort import extremes, local_work, plan_returned, returned, supersteps
+from .bitonic_sort import extremes, key_counts, local_work, plan_returned, returned, supersteps
 from .bitonic_sort import run as run_bitonic
 from .counted.bitonic_sort import equal, last_work, network
 from .one_superstep import Exchange, new_exchange
@@ -46,18 +46,7 @@ from .prefix import choose as choose_prefix
 from .prefix import plan as plan_prefix
 from .prefix import prefix
 from .prefix import run as run_prefix
-from .primitive import (
-    NOT_SMALL,
-    Call,
-    flag,
-    integer,
-    item_words,
-    numbers,
-    packed,
-    primitive,
-    remember,
-    unpacked,
-)
+from .primitive import NOT_SMALL, Call, primitive, remember
 from .regular_sampling import most as most_sampled
 from .rows import KeyedRows, Rows, joined_rows
 from .sample_sort import cost as cost_sample
@@ -65,6 +54,7 @@ from .sample_sort import plan as plan_sample
 from .sample_sort import run as run_sample
 from .sample_sort import table
 from .sample_sort import typical as typical_sampled
+from .values import packed, unpacked
 
 Counts = NDArray[np.int64]
 SHORT = 1 << 20  # keys of a short block, at most, whatever it costs
@@ -282,13 +272,7 @@ def cost(
     requested = named(name, algorithm, ALGORITHMS)
     value = None if values is None else round(8 * item_words(name, "values", values))
     widths = Widths(round(8 * item_words(name, "words", words)), value, 8 * flag(name, "stable", stable))
-    sizes = numbers(1 if counts is None else counts)
-    if sizes.shape not in ((), (p,)) or sizes.dtype.kind not in "iu" or (sizes < 0).any():
-        raise UsageError(
-            f"{name}: argument counts: expected None, a number of keys, or one for each of {p} processors, got "
-            f"{counts!r:.60}"
-        )
-    sizes = np.broadcast_to(sizes.astype(np.int64), (p,))
+    sizes = key_counts(name, counts, p)
     n, lone = int(sizes.max()), counts is None
     even = int(sizes.min()) == n
     agreeing = Cost(machine) if lone or requested in ("allgather", "sample") else allreduce.cost(machine, 2)

@@ -12,9 +12,11 @@ from ..bsp import BSP
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from . import records
+from .arguments import flag, integer
 from .blocks import block_of
+from .operators import Operator, of_argument
 from .plan import Plan
-from .primitive import NOT_SMALL, Call, Operator, flag, integer, of_argument, primitive
+from .primitive import NOT_SMALL, Call, primitive
 from .sample_sort import sorting
 
 NAME = "top_k"

@@ -13,7 +13,8 @@ from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from .one_superstep import exchange_of, one_for_each, owned, priced, run, word_counts
 from .plan import Plan, Step, joined
-from .primitive import NOT_SMALL, Call, own_argument, packed, primitive
+from .primitive import NOT_SMALL, Call, primitive
+from .values import own_argument, packed
 
 
 @lru_cache(maxsize=8)

@@ -12,9 +12,10 @@ from ..rides.ride import Supersteps
 from .blocks import Ints, block_of, blocks_of, cut, exchange_of_blocks, in_one, row_kind
 from .one_superstep import block_words
 from .plan import Plan
-from .primitive import NOT_SMALL, Call, checked_out, packed, primitive, sources
+from .primitive import NOT_SMALL, Call, primitive, sources
 from .total_exchange import cost as cost_of_values
 from .total_exchange import plan as plan_of_values
+from .values import checked_out, packed
 
 
 def plan(p: int) -> Plan:

@@ -18,11 +18,7 @@ from .plan import Numbers
 
 @lru_cache(maxsize=1024)
 def height(p: int, degree: int) -> int:
-    """ceil(log_d p), in integers.
-
-    Raises:
-        UsageError: a degree below 2.
-    """
+    """ceil(log_d p), in integers; a UsageError of a degree below 2."""
     if degree < 2:
         raise UsageError(f"plan: argument degree: expected a whole number of at least 2, got {degree!r}")
     levels, reach = 0, 1

@@ -11,9 +11,10 @@ from ..bsp import BSP
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from . import grouping
+from .arguments import flag
 from .balanced_sort import key_kind
 from .plan import Plan
-from .primitive import Call, flag, primitive
+from .primitive import Call, primitive
 from .sample_sort import checked
 
 

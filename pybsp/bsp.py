@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from .arrays.array import Array
 from .arrays.global_array import GlobalArray
-from .errors import CostError, UsageError, describe, where
+from .errors import CostError, UsageError, argument_error, describe, usage_error, where
 from .ground.instead import instead_of, instead_of_assigning
 from .ground.managed import Managed
 from .ground.public import Public
@@ -198,17 +198,14 @@ class BSP(Public):
         except TypeError:
             sizes = (-1,)
         if any(one < 0 for one in sizes):
-            raise UsageError(
-                f"bsp.room: argument shape: expected an int or a tuple of ints of at least 0, got {shape!r}"
-            )
+            raise argument_error("bsp.room", "shape", "an int or a tuple of ints of at least 0", f"{shape!r}")
         try:
             return self._mail.room(dest, sizes, plain, tag)
         except UsageError:
             raise
         except (ValueError, OverflowError) as error:  # too many axes, or more bytes than can be addressed
-            raise UsageError(
-                f"bsp.room: argument shape: expected what numpy can make an array of, got {shape!r:.60} ({error})"
-            ) from error
+            expected = "what numpy can make an array of"
+            raise argument_error("bsp.room", "shape", expected, f"{shape!r:.60} ({error})") from error
 
     def queue(self, dtype: DTypeLike = np.float64) -> Queue:
         """Make a typed queue; all processors alike. It may be used at once, and is compared at the next sync.
@@ -229,7 +226,7 @@ class BSP(Public):
         plain = _plain_dtype("bsp.queue", dtype)
         _require_bytes("bsp.queue: argument dtype", plain)
         if plain.subdtype is not None:
-            raise UsageError(f"bsp.queue: argument dtype: expected no sub-array, got {plain}; use a structured dtype")
+            raise argument_error("bsp.queue", "dtype", "no sub-array", plain, "use a structured dtype")
         return self._superstep.queue(plain)
 
     @overload
@@ -264,20 +261,16 @@ class BSP(Public):
         plain = _plain_dtype("bsp.array", dtype)
         layout = fitting("bsp.array", "shape", shape, self.p) if isinstance(shape, Layout) else None
         if layout is not None and plain.subdtype is not None:
-            raise UsageError(
-                f"bsp.array: argument dtype: expected one of single items beside a layout, got {plain}; give the "
-                "layout an axis more, or use a structured dtype"
-            )
+            way_out = "give the layout an axis more, or use a structured dtype"
+            raise argument_error("bsp.array", "dtype", "one of single items beside a layout", plain, way_out)
         sizes: Any = shape if layout is None else layout.local_shape(self.pid)
         try:
             if sizes is None:  # a shape for some versions of numpy
                 raise TypeError("None is no shape")
             local = np.zeros(sizes, plain)
         except (TypeError, ValueError) as error:
-            raise UsageError(
-                "bsp.array: argument shape: expected an int or a tuple of ints of at least 0, or a layout, got "
-                f"{shape!r} ({error})"
-            ) from None
+            expected = "an int or a tuple of ints of at least 0, or a layout"
+            raise argument_error("bsp.array", "shape", expected, f"{shape!r} ({error})") from None
         _require_bytes("bsp.array: argument dtype", local.dtype)
         return self._superstep.new_array(local, layout)
 
@@ -318,18 +311,14 @@ class BSP(Public):
             way_out = "np.ascontiguousarray and .copy() make one, and array.T is one where array is in Fortran's order"
             if isinstance(array, np.ndarray) and type(array) is not np.ndarray:
                 way_out = "np.asarray(array) is one, of the same memory"
-            raise UsageError(
-                "bsp.register: argument array: expected a C-contiguous numpy array that can be written to, got "
-                f"{got}; {way_out}"
-            )
+            expected = "a C-contiguous numpy array that can be written to"
+            raise argument_error("bsp.register", "array", expected, got, way_out)
         _require_bytes("bsp.register: argument array", _plain_dtype("bsp.register", array.dtype, "array"))
         if layout is not None:
             shape = fitting("bsp.register", "layout", layout, self.p).local_shape(self.pid)
             if array.shape != shape:
-                raise UsageError(
-                    f"bsp.register: argument array: expected shape {shape}, that of processor {self.pid}'s part of "
-                    f"{layout}, got {array.shape}"
-                )
+                expected = f"shape {shape}, that of processor {self.pid}'s part of {layout}"
+                raise argument_error("bsp.register", "array", expected, array.shape)
         return self._superstep.array(array, layout)
 
     # -- supersteps -----------------------------------------------------------------------------------------------
@@ -652,7 +641,7 @@ class BSP(Public):
 
     def _refuse_in_part(self, operation: str) -> None:
         if self._superstep.agreement.members:
-            raise UsageError(f"{operation}: expected the whole machine, got a part made by bsp.split; call it outside")
+            raise usage_error(operation, "the whole machine", "a part made by bsp.split", "call it outside")
 
     # -- groups and parts -----------------------------------------------------------------------------------------
 
@@ -749,21 +738,15 @@ class BSP(Public):
         try:
             hash(color)
         except TypeError:
-            raise UsageError(
-                f"bsp.split: argument color: expected a hashable value, got {type(color).__name__}"
-            ) from None
+            raise argument_error("bsp.split", "color", "a hashable value", type(color).__name__) from None
         try:
             copied, _ = pickle.loads(pickle.dumps((color, key), 5))
         except Exception as error:
-            raise UsageError(
-                f"bsp.split: arguments color and key: expected values that can be pickled, got {color!r:.60} and "
-                f"{key!r:.60} ({error})"
-            ) from None
+            got = f"{color!r:.60} and {key!r:.60} ({error})"
+            raise usage_error("bsp.split: arguments color and key", "values that can be pickled", got) from None
         if copied != color:  # ranks have copies of it, virtual processors perhaps itself
-            raise UsageError(
-                f"bsp.split: argument color: expected a value that equals a copy of it, got {color!r:.60}; a NaN, or "
-                "an object without a `==` of its own, does not"
-            )
+            way_out = "a NaN, or an object without a `==` of its own, does not"
+            raise argument_error("bsp.split", "color", "a value that equals a copy of it", f"{color!r:.60}", way_out)
         return Split(self._superstep, color, key, self._part)
 
     def _part(self, superstep: SuperstepEngine) -> BSP:
@@ -803,14 +786,12 @@ class BSP(Public):
         if isinstance(amount, (np.integer, np.floating)):
             amount = float(amount)  # sums of few bits would stay so, and may be infinite
         if not isinstance(amount, (int, float)) or not 0 <= amount <= _MOST:
-            raise UsageError(
-                f"bsp.work: argument flops: expected a number of at least 0, and at most {_MOST:g}, got {flops!r:.60}"
-            )
+            expected = f"a number of at least 0, and at most {_MOST:g}"
+            raise argument_error("bsp.work", "flops", expected, f"{flops!r:.60}")
         if kind is not None and not (isinstance(kind, str) and kind == ""):
             if not is_kind(kind):
-                raise UsageError(
-                    f'bsp.work: argument kind: expected a text without control characters, as "sort", got {kind!r:.60}'
-                )
+                expected = 'a text without control characters, as "sort"'
+                raise argument_error("bsp.work", "kind", expected, f"{kind!r:.60}")
             self._account.log.note_kind(kind, float(amount))
         self._account.log.work += amount
 
@@ -861,7 +842,7 @@ class BSP(Public):
         given = {name: most for name, most in limits.items() if most is not None}
         for name, most in given.items():
             if not (isinstance(most, (int, float, np.number)) and most >= 0):
-                raise UsageError(f"bsp.expect: argument {name}: expected None or a number of at least 0, got {most!r}")
+                raise argument_error("bsp.expect", name, "None or a number of at least 0", f"{most!r}")
         shown = ", ".join(f"{name}={most!r}" for name, most in given.items())
         return Managed(self._expecting(given), f"bsp.expect({shown})", self._gate.unentered)
 
@@ -948,18 +929,15 @@ def _plain_dtype(operation: str, dtype: DTypeLike, argument: str = "dtype") -> n
     try:
         found = np.dtype(dtype)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{operation}: argument {argument}: expected a numpy dtype, got {dtype!r} ({error})") from None
+        raise argument_error(operation, argument, "a numpy dtype", f"{dtype!r} ({error})") from None
     if found.hasobject:
-        raise UsageError(
-            f"{operation}: argument {argument}: expected plain data, got {dtype!r:.80}, whose items are Python "
-            "objects; send objects with bsp.send"
-        )
+        expected = "plain data"
+        way_out = "send objects with bsp.send"
+        raise argument_error(operation, argument, expected, f"{dtype!r:.80}, whose items are Python objects", way_out)
     return found
 
 
 def _require_bytes(argument: str, dtype: np.dtype[Any]) -> None:
     if not dtype.itemsize:
         way_out = '; say how long texts are at most, as "U20"' if dtype.kind in "SU" else ""
-        raise UsageError(
-            f"{argument}: expected items of at least a byte, got {dtype!r}, whose items have none{way_out}"
-        )
+        raise usage_error(argument, "items of at least a byte", f"{dtype!r}, whose items have none{way_out}")

@@ -197,6 +197,16 @@ class RoutingError(BSPError):
     """
 
 
+def argument_error(operation: str, argument: str, expected: object, got: object, way_out: str = "") -> UsageError:
+    """That of an argument which cannot be right: as all of them say it; raised by who finds it."""
+    return usage_error(f"{operation}: argument {argument}", expected, got, way_out)
+
+
+def usage_error(of: str, expected: object, got: object, way_out: str = "") -> UsageError:
+    """That of anything else, as an option of a command or a file."""
+    return UsageError(f"{of}: expected {expected}, got {got}" + f"; {way_out}" * bool(way_out))
+
+
 def nearest(name: str, names: Iterable[str], alike: float = 0.6) -> str:
     """What may have been meant by a name that there is not; empty where none of the names is spelt like it.
 
@@ -219,14 +229,10 @@ def place_of(frame: FrameType) -> str:
     Nor is it a line of Python's library, unless there are no others.
     """
     found: FrameType | None = frame
-    while found is not None and (_is_ours(str(found.f_globals.get("__name__", ""))) or _is_library(found)):
+    while found is not None and (str(found.f_globals.get("__name__", "")).startswith("pybsp.") or _is_library(found)):
         found = found.f_back
     frame = found or frame
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-def _is_ours(module: str) -> bool:
-    return module.startswith("pybsp.")
 
 
 def _is_library(frame: FrameType) -> bool:

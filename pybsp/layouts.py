@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import BoundsError, UsageError
+from .errors import BoundsError, argument_error
 from .ground.convert import span
 from .ground.instead import hinting
 from .ground.public import special
@@ -194,10 +194,8 @@ class Layout:
         self.shape = _numbers(name, "shape", shape, 0)
         self.grid = _numbers(name, "grid", grid, 1)
         if len(self.shape) != len(self.grid):
-            raise UsageError(
-                f"{name}: argument grid: expected as many numbers as shape {self.shape} has axes, {len(self.shape)}, "
-                f"got {grid!r:.60}"
-            )
+            expected = f"as many numbers as shape {self.shape} has axes, {len(self.shape)}"
+            raise argument_error(name, "grid", expected, f"{grid!r:.60}")
         self.p = math.prod(self.grid)
         self._axes = tuple(axis(n, q, k) for k, (n, q) in enumerate(zip(self.shape, self.grid, strict=True)))
 
@@ -273,7 +271,7 @@ class Layout:
         """
         pids = _integers("layout.to_global", "pid", pid)
         if pids.size and not 0 <= pids.min() <= pids.max() < self.p:
-            raise UsageError(f"layout.to_global: argument pid: expected processors from 0 to {self.p - 1}, got {pid}")
+            raise argument_error("layout.to_global", "pid", f"processors from 0 to {self.p - 1}", pid)
         found = []
         for axis, part, index in zip(
             self._axes,
@@ -357,12 +355,10 @@ class Layout:
         """
         width, *others = _numbers("layout.beside", "width", width, 0)
         if others:
-            raise UsageError(
-                f"layout.beside: argument width: expected a whole number, the same on each axis, got {(width, *others)}"
-            )
+            raise argument_error("layout.beside", "width", "a whole number, the same on each axis", (width, *others))
         parts = self._part("beside", pid)
         if not all(isinstance(part, slice) and part.step in (None, 1) for part in parts):
-            raise UsageError(f"layout.beside: argument pid: expected one whose part is a block, got {pid} of {self}")
+            raise argument_error("layout.beside", "pid", "one whose part is a block", f"{pid} of {self}")
         frame = np.ix_(*(np.arange(part.start - width, part.stop + width) for part in parts))
         outside: Any = 0
         inside: Any = all(self.local_shape(pid))  # beside nothing there is nothing
@@ -380,7 +376,7 @@ class Layout:
         except TypeError:
             number = -1
         if number < 0:
-            raise UsageError(f"layout.{name}: argument pid: expected a processor, 0 or more, got {pid!r:.60}")
+            raise argument_error(f"layout.{name}", "pid", "a processor, 0 or more", f"{pid!r:.60}")
         if number >= self.p:
             return None
         place = []
@@ -421,19 +417,16 @@ class Layout:
         if len(self.shape) == 1 and not isinstance(indices, tuple):
             return [_integers(operation, argument, indices)]
         if not isinstance(indices, tuple) or len(indices) != len(self.shape):
-            raise UsageError(
-                f"{operation}: argument {argument}: expected a tuple with integers for each of {len(self.shape)} "
-                f"axes, got {type(indices).__name__} {indices!r:.60}"
-            )
+            expected = f"a tuple with integers for each of {len(self.shape)} axes"
+            raise argument_error(operation, argument, expected, f"{type(indices).__name__} {indices!r:.60}")
         found = [_integers(operation, argument, one) for one in indices]
         try:
             np.broadcast_shapes(*(one.shape for one in found))
         except ValueError:
             shapes = ", ".join(str(one.shape) for one in found)
-            raise UsageError(
-                f"{operation}: argument {argument}: expected integers for each axis that broadcast with each other, "
-                f"got shapes {shapes}; np.ix_ makes such of a set of rows and one of columns"
-            ) from None
+            expected = "integers for each axis that broadcast with each other"
+            way_out = "np.ix_ makes such of a set of rows and one of columns"
+            raise argument_error(operation, argument, expected, f"shapes {shapes}", way_out) from None
         return found
 
     def __repr__(self) -> str:
@@ -478,7 +471,7 @@ class Block(Layout):
         several = len(shape) if isinstance(shape, (tuple, list)) else 0
         axes = () if sizes is None else tuple(sizes) if several else (sizes,)
         if sizes is not None and (len(axes) != max(several, 1) or (several and not all(np.ndim(one) for one in axes))):
-            raise UsageError(f"Block: argument sizes: expected the sizes of each axis, in a tuple, got {sizes!r:.60}")
+            raise argument_error("Block", "sizes", "the sizes of each axis, in a tuple", f"{sizes!r:.60}")
 
         def axis(n: int, q: int, k: int) -> _Cut:
             return _Cut(n, q, None if sizes is None else _sizes(axes[k], n, q))
@@ -535,7 +528,7 @@ class BlockCyclic(Layout):
         if len(blocks) == 1:
             blocks *= axes
         if len(blocks) != axes:
-            raise UsageError(f"BlockCyclic: argument block: expected a number, or one for each axis, got {block!r:.60}")
+            raise argument_error("BlockCyclic", "block", "a number, or one for each axis", f"{block!r:.60}")
         self._build(shape, grid, lambda n, q, k: _Dealt(n, q, blocks[k]))
         # Equal layouts have one text, by which processors compare theirs.
         name, dealt = ("Cyclic", "") if set(blocks) == {1} else ("BlockCyclic", f", {_shown(blocks)}")
@@ -650,10 +643,8 @@ def _numbers(name: str, argument: str, given: Any, least: int) -> tuple[int, ...
     far = max(found, default=0) >= FAR
     if not found or min(found) < least or far:
         below = " and below 2^63" * far
-        raise UsageError(
-            f"{name}: argument {argument}: expected a whole number of at least {least}{below}, or a tuple of them, got "
-            f"{given!r:.60}"
-        )
+        expected = f"a whole number of at least {least}{below}, or a tuple of them"
+        raise argument_error(name, argument, expected, f"{given!r:.60}")
     return found
 
 
@@ -662,10 +653,8 @@ def _sizes(given: Any, n: int, parts: int) -> tuple[int, ...]:
     sizes = _array(given)
     numbers = sizes.shape == (parts,) and sizes.dtype.kind in "iu" and sizes.min() >= 0
     if not numbers or sum(sizes.tolist()) != n:  # of Python's numbers, which have no end
-        raise UsageError(
-            f"Block: argument sizes: expected {parts} whole numbers of at least 0, the items of each processor, {n} in "
-            f"all, got {given!r:.60}"
-        )
+        expected = f"{parts} whole numbers of at least 0, the items of each processor, {n} in all"
+        raise argument_error("Block", "sizes", expected, f"{given!r:.60}")
     return tuple(sizes.tolist())
 
 
@@ -688,10 +677,8 @@ def _integers(operation: str, argument: str, given: Any) -> Ints:
         raise BoundsError(f"{operation}: argument {argument}: expected integers below 2^63, got {worst}")
     if found.dtype.kind not in "iu":
         way_out = "; np.flatnonzero(mask) makes such of a mask" if found.dtype == bool and found.ndim else ""
-        raise UsageError(
-            f"{operation}: argument {argument}: expected an int or integers of 64 bits, got {type(given).__name__} "
-            f"{given!r:.60}{way_out}"
-        )
+        expected = "an int or integers of 64 bits"
+        raise argument_error(operation, argument, expected, f"{type(given).__name__} {given!r:.60}{way_out}")
     return found.astype(np.intp, copy=False)
 
 
@@ -709,19 +696,12 @@ def _shortened(axis: Any) -> str:
 
 
 def fitting(operation: str, argument: str, layout: Any, p: int) -> Layout:
-    """An argument that is a layout for at most so many processors.
-
-    Raises:
-        UsageError: it is none, or has more.
-    """
+    """An argument that is a layout for at most so many processors; a UsageError where it is none, or has more."""
     if not isinstance(layout, Layout):
-        raise UsageError(
-            f"{operation}: argument {argument}: expected a layout, as pybsp.layouts.Block(n, p), got "
-            f"{type(layout).__name__} {layout!r:.60}"
-        )
+        expected = "a layout, as pybsp.layouts.Block(n, p)"
+        raise argument_error(operation, argument, expected, f"{type(layout).__name__} {layout!r:.60}")
     if layout.p > p:
-        raise UsageError(
-            f"{operation}: argument {argument}: expected a layout of at most {p} processors, as many as there are, got "
-            f"{layout}, which is of {layout.p}; make it with p = {p}, or run on more processors"
-        )
+        expected = f"a layout of at most {p} processors, as many as there are"
+        way_out = f"make it with p = {p}, or run on more processors"
+        raise argument_error(operation, argument, expected, f"{layout}, which is of {layout.p}", way_out)
     return layout

@@ -46,11 +46,7 @@ _ending = pytest.StashKey["_LastWords"]()
 
 
 def _seconds(given: Any) -> float:
-    """A limit.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """A limit; a ValueError where it is none."""
     with suppress(TypeError, ValueError):
         if not isinstance(given, bool) and float(given) > 0:
             return float(given)

@@ -26,11 +26,7 @@ _ROUTINGS: dict[str, Routing] = {
 
 
 def named(routing: Routing) -> Routing:
-    """What was asked for by its name, if it was.
-
-    Raises:
-        RoutingError: there is none of that name.
-    """
+    """What was asked for by its name, if it was; a RoutingError where there is none of that name."""
     if isinstance(routing, LogPRouting | Forwarding | MultibutterflyRouting):
         return routing
     if not isinstance(routing, str) or routing not in _ROUTINGS:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..compiled import kernels
-from ..errors import UsageError
+from ..errors import UsageError, usage_error
 from ..processes.process import MOST_PROCESSORS
 
 Ints = NDArray[np.int64]
@@ -90,11 +90,11 @@ def relation(operation: str, sources: ArrayLike, destinations: ArrayLike, p: int
             )
         wrong = (numbers < 0) | (numbers >= p)
         if wrong.any():
-            raise UsageError(f"{operation}: {name}: expected processors 0 to {p - 1}, got {numbers[wrong][0]}")
+            raise usage_error(f"{operation}: {name}", f"processors 0 to {p - 1}", numbers[wrong][0])
         arrays.append(numbers.astype(np.int64))
     out, into = arrays
     if len(out) != len(into):
-        raise UsageError(f"{operation}: expected as many destinations as sources, {len(out)}, got {len(into)}")
+        raise usage_error(operation, f"as many destinations as sources, {len(out)}", len(into))
     return out, into
 
 
@@ -103,9 +103,8 @@ def regular(operation: str, argument: str, given: ArrayLike) -> NDArray[Any]:
     try:
         return np.asarray(given)
     except ValueError as error:
-        raise UsageError(
-            f"{operation}: {argument}: expected an array, or lists of equal lengths, got {given!r:.60}"
-        ) from error
+        expected = "an array, or lists of equal lengths"
+        raise usage_error(f"{operation}: {argument}", expected, f"{given!r:.60}") from error
 
 
 def _sorted(keys: Ints, bound: int) -> tuple[Ints, Ints]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import UsageError
+from ..errors import usage_error
 from ..machines.cost import Superstep
 from . import decomposition
 
@@ -73,15 +73,11 @@ class Relation:
         """
         matrix = decomposition.regular("Relation.from_matrix", "packets", packets)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.dtype.kind not in "iu":
-            raise UsageError(
-                "Relation.from_matrix: packets: expected whole numbers of shape (p, p), "
-                f"got {matrix.dtype} of shape {matrix.shape}"
-            )
+            expected = "whole numbers of shape (p, p)"
+            raise usage_error("Relation.from_matrix: packets", expected, f"{matrix.dtype} of shape {matrix.shape}")
         wrong = (matrix < 0) | (matrix > MOST)
         if wrong.any():
-            raise UsageError(
-                f"Relation.from_matrix: packets: expected numbers from 0 to {MOST}, got {matrix[wrong][0]}"
-            )
+            raise usage_error("Relation.from_matrix: packets", f"numbers from 0 to {MOST}", matrix[wrong][0])
         sources, destinations = np.nonzero(matrix)
         copies = matrix[sources, destinations].astype(np.int64)
         return cls(np.repeat(sources, copies), np.repeat(destinations, copies), len(matrix))
@@ -208,7 +204,7 @@ class Relation:
             (Superstep(h_out=20, h_in=20, messages=2, M=20, w=0.0, locality=1, items=0), 1)
         """
         if isinstance(words, bool) or not isinstance(words, (int, np.integer)) or words < 0:
-            raise UsageError(f"Relation.superstep: words: expected a whole number of at least 0, got {words!r}")
+            raise usage_error("Relation.superstep: words", "a whole number of at least 0", f"{words!r}")
         moving = self.moving()
         messages = moving
         if queue:

@@ -6,21 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import argument_error
 
 Seed = int | Sequence[int] | np.random.Generator
 
 
 def generator(operation: str, seed: Seed) -> np.random.Generator:
-    """What `numpy.random.default_rng` makes of a seed; a generator is used as it is.
-
-    Raises:
-        UsageError: no seed.
-    """
+    """What `numpy.random.default_rng` makes of a seed, or the generator that it is; else a UsageError."""
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"{operation}: argument seed: expected a whole number of at least 0, some of them, or a "
-            f"numpy.random.Generator, got {seed!r:.60}"
-        ) from error
+        expected = "a whole number of at least 0, some of them, or a numpy.random.Generator"
+        raise argument_error(operation, "seed", expected, f"{seed!r:.60}") from error

@@ -120,11 +120,7 @@ def _study() -> Study:
 
 
 def _complete(options: argparse.Namespace) -> None:
-    """Check options before anything is started.
-
-    Raises:
-        UsageError: they cannot be.
-    """
+    """Check options before anything is started; a UsageError where they do not fit."""
     for name in ("hosts", "rounds", "seconds", "ranks_per_host"):
         value = getattr(options, name)
         if value is not None and not 0 < value < math.inf:
@@ -160,11 +156,7 @@ def _sizes(options: argparse.Namespace) -> str:
 
 
 def chosen(only: Sequence[str] | None, works: list[Work]) -> list[Work]:
-    """Those of the works that are asked for.
-
-    Raises:
-        UsageError: there is none of that name, or size.
-    """
+    """Those of the works that are asked for; a UsageError where there is none of that name, or size."""
     if only is None:
         return works
     picked: list[Work] = []

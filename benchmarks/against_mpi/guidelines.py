@@ -201,6 +201,16 @@ def _blocks(array: Array, p: int) -> list[Array]:
     return [array[first:last] for first, last in pairwise(cuts)]
 
 
+def _on_root(bsp: BSP, value: Any) -> Any:
+    return None if bsp.pid else value
+
+
+def _gathered(bsp: BSP, block: Any) -> Any:
+    """All blocks as one array, on the root."""
+    found = gather_blocks(bsp, block)
+    return None if found is None else found[0]
+
+
 # -- the ways ----------------------------------------------------------------------------------------------------------
 
 
@@ -220,17 +230,13 @@ def _reduce(bsp: BSP, words: int) -> Ways:
         parts = _to_root(bsp, x)
         return None if parts is None else _sum(parts)
 
-    def by_allreduce(x: Any) -> Any:
-        total = allreduce(bsp, x, np.add)
-        return None if bsp.pid else total
-
-    def by_blocks(x: Any) -> Any:
-        found = gather_blocks(bsp, reduce_scatter(bsp, x, np.add))
-        return None if found is None else found[0]
-
-    ways: Ways = {OURS: lambda x: reduce(bsp, x, np.add), BY_HAND: by_hand, "allreduce": by_allreduce}
+    ways: Ways = {
+        OURS: lambda x: reduce(bsp, x, np.add),
+        BY_HAND: by_hand,
+        "allreduce": lambda x: _on_root(bsp, allreduce(bsp, x, np.add)),
+    }
     if words >= bsp.p:
-        ways["reduce_scatter, gather_blocks"] = by_blocks
+        ways["reduce_scatter, gather_blocks"] = lambda x: _gathered(bsp, reduce_scatter(bsp, x, np.add))
     return ways
 
 
@@ -295,21 +301,13 @@ def _scatter(bsp: BSP, words: int) -> Ways:
 
 
 def _gather(bsp: BSP, words: int) -> Ways:
-    def by_allgather(x: Any) -> Any:
-        found = allgather(bsp, x)
-        return None if bsp.pid else found
-
-    def by_blocks(x: Any) -> Any:
-        found = gather_blocks(bsp, x)
-        return None if found is None else found[0]
-
     ways: Ways = {
         OURS: lambda x: gather(bsp, x),
         BY_HAND: lambda x: _to_root(bsp, x, keep=True),
-        "allgather": by_allgather,
+        "allgather": lambda x: _on_root(bsp, allgather(bsp, x)),
     }
     if words:
-        ways["gather_blocks"] = by_blocks
+        ways["gather_blocks"] = lambda x: _gathered(bsp, x)
     return ways
 
 
@@ -358,32 +356,20 @@ def _gather_blocks(bsp: BSP, words: int) -> Ways:
     def joined(parts: list[Any] | None) -> Any:
         return None if parts is None else np.concatenate(parts)
 
-    def ours(x: Any) -> Any:
-        found = gather_blocks(bsp, x)
-        return None if found is None else found[0]
-
-    def by_allgather(x: Any) -> Any:
-        found = allgather_blocks(bsp, x)[0]
-        return None if bsp.pid else found
-
     return {
-        OURS: ours,
+        OURS: lambda x: _gathered(bsp, x),
         BY_HAND: lambda x: joined(_to_root(bsp, x)),
         "gather, local": lambda x: joined(gather(bsp, x)),
-        "allgather_blocks": by_allgather,
+        "allgather_blocks": lambda x: _on_root(bsp, allgather_blocks(bsp, x)[0]),
     }
 
 
 def _allgather_blocks(bsp: BSP, words: int) -> Ways:
-    def by_gather(x: Any) -> Any:
-        found = gather_blocks(bsp, x)
-        return broadcast(bsp, None if found is None else found[0])
-
     return {
         OURS: lambda x: allgather_blocks(bsp, x)[0],
         BY_HAND: lambda x: np.concatenate(_to_all(bsp, x)),
         "allgather, local": lambda x: np.concatenate(allgather(bsp, x)),
-        "gather_blocks, broadcast": by_gather,
+        "gather_blocks, broadcast": lambda x: broadcast(bsp, _gathered(bsp, x)),
     }
 
 
@@ -410,8 +396,8 @@ def _sort(bsp: BSP, words: int) -> Ways:
         return everything[words * pid : words * (pid + 1)]
 
     def by_root(x: Any) -> Any:
-        found = gather_blocks(bsp, x)
-        return scatter_blocks(bsp, None if found is None else np.sort(found[0]))
+        found = _gathered(bsp, x)
+        return scatter_blocks(bsp, None if found is None else np.sort(found))
 
     return {
         **ways,

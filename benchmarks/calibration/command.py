@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from pybsp.errors import BSPError, UsageError
+from pybsp.errors import BSPError, UsageError, usage_error
 from pybsp.ground.argument_types import count, whole_number
 from pybsp.ground.decoding import LARGEST
 from pybsp.ground.failures import quiet
@@ -108,11 +108,7 @@ def _calibrate(options: argparse.Namespace) -> int:
 
 
 def have_scipy() -> None:
-    """Before anything is measured.
-
-    Raises:
-        UsageError: it is not there.
-    """
+    """Before anything is measured; a UsageError where scipy is not there."""
     try:
         importlib.import_module("scipy.special")
     except ImportError:
@@ -315,9 +311,7 @@ def _job(options: argparse.Namespace, launches: int) -> LaunchSpec:
     about = before.about
     missing = [name for name in ("level", "only", "word", "launches", "budget") if name not in about]
     if missing:
-        raise UsageError(
-            f"--resume: raw samples {raw}: line 1: expected what was asked for, got no {', '.join(missing)}"
-        )
+        raise usage_error(f"--resume: raw samples {raw}: line 1", "what was asked for", f"no {', '.join(missing)}")
     for name in ("level", "only", "word", "seed"):
         requested = getattr(options, name)
         if requested is not None and (list(requested) if name == "only" else requested) != about[name]:
@@ -364,7 +358,7 @@ def _writable(options: argparse.Namespace) -> None:
     output = options.output
     require_place(output, "-o")
     if Path(output).suffix == ".csv":
-        raise UsageError(f"-o: expected a name that does not end in .csv, as the raw samples' does, got {output}")
+        raise usage_error("-o", "a name that does not end in .csv, as the raw samples' does", output)
     require_different(
         [("-o", output), ("--trace", options.trace)],
         [("--from", options.samples), ("the raw samples beside -o", raw_path(output))],

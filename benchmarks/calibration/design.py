@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pybsp.errors import UsageError
+from pybsp.errors import argument_error
 
 from . import patterns
 from .patterns import WORD
@@ -104,16 +104,14 @@ def all_points(
         UsageError: a level or part that there is none of, or another argument that cannot be.
     """
     if level not in _LEVELS:
-        raise UsageError(f"all_points: argument level: expected one of {', '.join(LEVELS)}, got {level!r}")
+        raise argument_error("all_points", "level", f"one of {', '.join(LEVELS)}", f"{level!r}")
     unknown = [part for part in only if part not in PARTS]
     if unknown:
-        raise UsageError(f"all_points: argument only: expected some of {', '.join(PARTS)}, got {', '.join(unknown)}")
+        raise argument_error("all_points", "only", f"some of {', '.join(PARTS)}", ", ".join(unknown))
     if type(word) is not int or word < 1:
-        raise UsageError(f"all_points: argument word: expected bytes, a whole number of at least 1, got {word!r}")
+        raise argument_error("all_points", "word", "bytes, a whole number of at least 1", f"{word!r}")
     if nodes is not None and len(nodes) != p:
-        raise UsageError(
-            f"all_points: argument nodes: expected the node of each of the {p} processors, got {len(nodes)}"
-        )
+        raise argument_error("all_points", "nodes", f"the node of each of the {p} processors", len(nodes))
     sizes = _LEVELS[level]
     parts = {*(only or PARTS), "repeat"}
     points: list[Point] = []

@@ -76,11 +76,7 @@ def export(
 
 
 def chosen(calibration: Calibration, form: str, layer: str | None, where: str | None) -> LogPFit:
-    """The LogP fit that is asked for.
-
-    Raises:
-        UsageError: there is no such fit.
-    """
+    """The LogP fit that is asked for; a UsageError where there is no such fit."""
     order = [(on, at) for on in report.LAYERS for at in ("", "inter", "intra")]
     fits = {(fit.layer, fit.where): fit for fit in calibration.logp}
     for key in order:

@@ -453,11 +453,7 @@ def finish(raw: str) -> None:
 
 
 def to_resume(job: LaunchSpec, about: dict[str, Any]) -> Raw | None:
-    """The raw file that a launch goes on with; None where it begins one.
-
-    Raises:
-        UsageError: it is of another calibration.
-    """
+    """The raw file that a launch goes on with, if any; a UsageError where it is of another calibration."""
     if not job.goes_on:
         return None
     raw = read(job.raw)
@@ -493,11 +489,7 @@ def _recording(keeper: Keeper | None) -> Iterator[None]:
 
 
 def _communicator() -> MPI.Intracomm:
-    """All ranks of the job, apart from what pybsp sends.
-
-    Raises:
-        LauncherError: there is no MPI library.
-    """
+    """All ranks of the job, apart from what pybsp sends; a LauncherError where there is no MPI library."""
     try:
         comm: MPI.Intracomm = load().COMM_WORLD.Dup()
     except (ImportError, RuntimeError) as error:

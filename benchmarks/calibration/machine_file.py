@@ -158,11 +158,7 @@ _FORM = fields({"calibration": of(Calibration, {float: figure})})
 
 
 def write(calibration: Calibration, path: str | os.PathLike[str]) -> None:
-    """Write a machine file; what was there before stays whole until it is replaced.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
+    """Write a machine file in place of the one before, at once; a UsageError where it cannot be written."""
     replace_file(Path(path), to_json(calibration))
 
 
@@ -199,11 +195,7 @@ def figures(path: str | os.PathLike[str]) -> dict[str, tuple[str, Estimate]]:
 
 
 def read(path: str | os.PathLike[str]) -> Calibration:
-    """Read the calibration of a machine file.
-
-    Raises:
-        UsageError: not a machine file, another version, no calibration in it, or something that is not understood.
-    """
+    """Read the calibration of a machine file; a UsageError where it has none that is understood."""
     content = read_parts(Path(path))
     origin = f"machine file {path}"
     if "calibration" not in content:

@@ -59,11 +59,7 @@ def page(calibration: Calibration, raw: Raw | None, path: str | os.PathLike[str]
 
 
 def draw(calibration: Calibration, raw: Raw | None) -> Figure:
-    """The page as a matplotlib figure; see `page`.
-
-    Raises:
-        UsageError: matplotlib is missing.
-    """
+    """The page as a matplotlib figure (see `page`); a UsageError where matplotlib is missing."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure

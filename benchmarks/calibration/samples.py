@@ -181,11 +181,7 @@ class Writer:
             self._begin(about)
 
     def _lock(self) -> None:
-        """Nobody else writes the file now, where its file system knows locks.
-
-        Raises:
-            UsageError: somebody does.
-        """
+        """Nobody else writes the file now, where its file system knows locks; a UsageError where somebody does."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -205,11 +201,7 @@ class Writer:
             raise
 
     def write(self, samples: Iterable[Sample]) -> None:
-        """Append samples.
-
-        Raises:
-            UsageError: they cannot be written.
-        """
+        """Append samples; a UsageError where they cannot be written."""
         self._append("".join(",".join(map(str, (*s.point, *s[1:]))) + "\n" for s in samples))
 
     def event(self, event: str, **more: Any) -> None:

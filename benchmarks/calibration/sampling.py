@@ -61,11 +61,7 @@ _SAMPLING_LEVELS = {
 
 
 def sampling_level(level: str) -> SamplingLevel:
-    """The sampling of a level.
-
-    Raises:
-        UsageError: no such level.
-    """
+    """The sampling of a level; a UsageError where there is no such level."""
     if level not in _SAMPLING_LEVELS:
         raise UsageError(f"sampling_level: argument level: expected one of {', '.join(LEVELS)}, got {level!r}")
     return _SAMPLING_LEVELS[level]

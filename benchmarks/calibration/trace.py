@@ -18,11 +18,7 @@ from .samples import Point, Raw
 
 
 def write(raw: Raw, path: str) -> None:
-    """Write the trace of all samples.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
+    """Write the trace of all samples; a UsageError where it cannot be written."""
     head = {"format": FORMAT, "version": VERSION, "displayTimeUnit": "ns", "otherData": {"pybsp": __version__}}
     with writing(path, f"--trace: {path}") as file:
         json.dump({**head, "logp": [], "traceEvents": list(events(raw))}, file)

@@ -102,11 +102,7 @@ def require_command(name: str) -> None:
 
 
 def find_mpiexec() -> str:
-    """MPICH's mpiexec, where all else that an emulated cluster needs is there too.
-
-    Raises:
-        LauncherError: something is not; the text says all that is missing.
-    """
+    """MPICH's mpiexec; a LauncherError that says all that is missing for an emulated cluster."""
     lacking = missing()
     found = shutil.which("mpiexec", path=_search())
     if found is None:

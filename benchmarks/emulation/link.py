@@ -59,20 +59,12 @@ class Change:
 
 
 def parse_time(text: str) -> float:
-    """Seconds: "500us", "2ms", "0.01s" or "0".
-
-    Raises:
-        UsageError: the text is something else.
-    """
+    """Seconds: "500us", "2ms", "0.01s" or "0"; a UsageError where the text is something else."""
     return 0.0 if text == "0" else _quantity(text, _SECONDS, "a time such as 500us, 2ms or 0.01s")
 
 
 def parse_rate(text: str) -> float:
-    """Bits per second: "200mbit", "1gbit", or "unlimited".
-
-    Raises:
-        UsageError: the text is something else, or 0.
-    """
+    """Bits per second: "200mbit", "1gbit" or "unlimited"; a UsageError where the text is something else, or 0."""
     expected = "a rate such as 50mbit or 1gbit, or unlimited"
     rate = math.inf if text == "unlimited" else _quantity(text, _BITS, expected)
     if not rate:

@@ -102,11 +102,7 @@ class Pair(NamedTuple):
 
 
 def unpack(commit: str, folder: Path, library: str) -> None:
-    """Put what a commit has into a folder; its library gets that name, and works as it imports itself relatively.
-
-    Raises:
-        SystemExit: git does not have it.
-    """
+    """Put what a commit has into a folder, or exit; its library, whose imports are relative, gets that name."""
     command = ["git", "-C", str(ROOT), "archive", commit]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:

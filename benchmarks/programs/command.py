@@ -77,11 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def checked(options: argparse.Namespace) -> None:
-    """Check options before anything is started.
-
-    Raises:
-        UsageError: they cannot be.
-    """
+    """Check options before anything is started; a UsageError where they do not fit."""
     if options.n < 1:
         raise UsageError(f"-n: expected a number of at least 1, got {options.n}")
     for name in ("rounds", "seconds"):
@@ -94,11 +90,7 @@ def checked(options: argparse.Namespace) -> None:
 
 
 def programs_of(file: str) -> list[dict[str, Any]]:
-    """The programs in a file of --json.
-
-    Raises:
-        UsageError: it cannot be read, or is none.
-    """
+    """The programs in a file of --json; a UsageError where it cannot be read, or is none."""
 
     def fits(content: dict[str, Any]) -> bool:
         rows = content.get("programs")
@@ -160,11 +152,7 @@ def shown(row: dict[str, Any]) -> list[object]:
 
 
 def measured(quick: bool, rounds: int, seconds: float, only: str) -> list[dict[str, Any]]:
-    """Run all programs in turns, on each of the ranks.
-
-    Raises:
-        RuntimeError: a program's results are not those of the other one.
-    """
+    """Run all programs in turns, on each of the ranks; a RuntimeError where results of two differ."""
     sys.path.insert(0, str(ROOT))
     from mpi4py import MPI
 
@@ -206,11 +194,7 @@ def measured(quick: bool, rounds: int, seconds: float, only: str) -> list[dict[s
 
 
 def check(comm: Any, case: Any) -> None:
-    """Both programs have the same result.
-
-    Raises:
-        RuntimeError: they have not.
-    """
+    """Both programs have the same result, or it is a RuntimeError."""
     ours, theirs = np.asarray(case.ours()), np.asarray(case.theirs())
     if not case.placed:  # the same order, cut anywhere
         ours, theirs = (np.concatenate(comm.allgather(part)) for part in (ours, theirs))

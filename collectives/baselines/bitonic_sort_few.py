@@ -18,10 +18,12 @@ from ...bsp import BSP
 from ...machines.cost import Cost, Machine
 from ...rides.ride import Supersteps
 from .. import tree
+from ..arguments import integer, item_words
 from ..bitonic_network import Masks, reach, schedule
 from ..plan import Plan, Step, joined
-from ..primitive import Call, integer, item_words, packed, primitive, unpacked
+from ..primitive import Call, primitive
 from ..rows import KeyedRows, Rows, joined_rows
+from ..values import packed, unpacked
 
 
 @lru_cache(maxsize=256)

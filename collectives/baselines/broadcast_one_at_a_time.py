@@ -8,10 +8,12 @@ from typing import Any
 from ...bsp import BSP
 from ...machines.cost import Cost, Machine
 from ...rides.ride import Supersteps
+from ..arguments import fan_out, integer, processor, sequence
 from ..broadcast import broadcast
 from ..broadcast import choose as choose_broadcast
 from ..plan import Plan, joined
-from ..primitive import fan_out, integer, own_argument, primitive, processor, sequence
+from ..primitive import primitive
+from ..values import own_argument
 
 
 @lru_cache(maxsize=16)

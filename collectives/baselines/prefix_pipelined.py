@@ -12,23 +12,11 @@ from ...bsp import BSP
 from ...machines.cost import Cost, Machine, Superstep
 from ...rides.ride import Supersteps
 from .. import prefix_trees, tree
+from ..arguments import fan_out, integer, item_words, sequence
+from ..operators import Operator, check_operator
 from ..plan import Plan, Step, joined
-from ..primitive import (
-    Call,
-    Operator,
-    check_operator,
-    combined,
-    descriptor,
-    detached,
-    fan_out,
-    integer,
-    item_words,
-    packed,
-    primitive,
-    sequence,
-    sources,
-    taken,
-)
+from ..primitive import Call, combined, primitive, sources
+from ..values import descriptor, detached, packed, taken
 
 
 @lru_cache(maxsize=16)

@@ -7,8 +7,9 @@ from functools import lru_cache
 import numpy as np
 
 from ...machines.cost import Superstep
-from ..matrix_rows import busiest, cuts_of, owned_by, row_operations, rows_of
-from ..primitive import Order
+from ..arguments import Order
+from ..blocks import even_cuts
+from ..matrix_rows import busiest, owned_by, row_operations, rows_of
 from .prefix_trees import counted as counted_trees
 
 
@@ -21,7 +22,7 @@ def counted(p: int, k: int, degree: int, words: float, order: Order = "any") -> 
     if k == 0:
         return (Superstep(0, 0, 1, 0, 0.0, p - 1),)
     if k >= p:
-        rows = np.diff(cuts_of(k, p))
+        rows = np.diff(even_cuts(p, k))
         block = -(-rows * size // 8)
         out, into, total = int(block.sum() - block.min()), int(block.max()) * (p - 1), int(block.sum()) * (p - 1)
         flop = int(rows.max()) * row_operations(p, order) * words

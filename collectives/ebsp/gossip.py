@@ -13,7 +13,8 @@ from ...machines.cost import Cost, Machine
 from ...rides.ride import Supersteps
 from ..one_superstep import priced, word_counts
 from ..plan import Plan, Step, joined
-from ..primitive import Call, own_argument, own_result, packed, primitive, sources, unpacked
+from ..primitive import Call, primitive, sources
+from ..values import own_argument, own_result, packed, unpacked
 
 
 @lru_cache(maxsize=16)

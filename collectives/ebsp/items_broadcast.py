@@ -12,9 +12,10 @@ from ...bsp import BSP
 from ...machines.cost import Cost, Machine
 from ...rides.ride import Supersteps
 from .. import dissemination
+from ..arguments import integer, processor
 from ..dissemination import Copy
 from ..plan import Plan, Step, joined
-from ..primitive import Call, integer, primitive, processor
+from ..primitive import Call, primitive
 from .mesh_broadcast import counted as counted_on_mesh
 from .mesh_broadcast import levels as levels_on_mesh
 from .partition import checked_machine

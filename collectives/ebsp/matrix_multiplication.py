@@ -13,17 +13,11 @@ from ...bsp import BSP
 from ...machines.cost import Cost, Machine, Superstep
 from ...rides.ride import Supersteps
 from ..arguments import check_machine
+from ..blocks import begins
 from ..plan import Plan, Step, joined
-from ..primitive import Call, own_argument, primitive, sources
-from .partition import (
-    Grid,
-    begins,
-    checked_block,
-    checked_grid,
-    checked_machine,
-    checked_sizes,
-    factorizations,
-)
+from ..primitive import Call, primitive, sources
+from ..values import own_argument
+from .partition import Grid, checked_block, checked_grid, checked_machine, checked_sizes, factorizations
 
 Matrix = NDArray[Any]
 Sizes = tuple[int, int, int]

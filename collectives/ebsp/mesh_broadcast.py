@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -12,9 +12,9 @@ from ...bsp import BSP
 from ...machines.cost import Cost, Machine, Superstep
 from ...rides.ride import Supersteps
 from .. import dissemination
-from ..dissemination import Copy
+from ..arguments import integer, processor
 from ..plan import Numbers, Plan, Step, joined
-from ..primitive import Call, integer, primitive, processor
+from ..primitive import Call, primitive
 from .partition import checked_machine
 from .tree_broadcast import FanOuts, Trees, cheapest, checked_fan_outs, edges, sizes, trimmed
 from .tree_broadcast import counted as counted_by_tree
@@ -142,11 +142,8 @@ def mesh_broadcast(
     elif fan_outs is not None:
         given = checked_fan_outs("mesh_broadcast", bsp.p, fan_outs)
 
-    def choice(words: int, _: bool) -> tuple[str, FanOuts]:
-        return dissemination.TREES, choose(by, words) if given is None else given
-
-    def follow(call: Call, copy: Copy, root: int) -> Supersteps[None]:
-        yield from dissemination.follow(call, copy, _plan(bsp.p, copy.envelope.by, root))
+    def chosen(words: int) -> FanOuts:
+        return choose(by, words) if given is None else given
 
     call = Call(bsp, "mesh_broadcast", root=root, fan_outs=given)
-    return (yield from dissemination.run(call, value, root, choice, {dissemination.TREES: follow}))
+    return (yield from dissemination.run_whole(call, value, root, chosen, partial(_plan, bsp.p)))

@@ -14,18 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...bsp import BSP
-from ...errors import UsageError
+from ...errors import UsageError, argument_error
 from ...layouts import Block
 from ...machines.bsp import BSPMachine
 from ...machines.cost import Machine
 from ...machines.ebsp import EBSPMachine
-from ..primitive import integer
-
-
-def begins(n: int, parts: int) -> NDArray[np.int64]:
-    """The first of each part's of n things, and n; shape (parts + 1,)."""
-    part = np.arange(parts + 1, dtype=np.int64)
-    return part * (n // parts) + np.minimum(part, n % parts)
+from ..arguments import integer
+from ..blocks import begins
 
 
 class Grid(NamedTuple):
@@ -89,52 +84,34 @@ def sliced(p: int) -> Grid:
 
 
 def checked_grid(name: str, q: Any, p: int) -> Grid:
-    """The argument q: two factors of p.
-
-    Raises:
-        UsageError: it is not.
-    """
+    """The argument q: two factors of p; else a UsageError."""
     try:
         q1, q2 = (integer(name, "q", factor, 1) for factor in q)
     except (TypeError, ValueError, UsageError):
         q1 = q2 = 0
     if q1 * q2 != p:
-        raise UsageError(
-            f"{name}: argument q: expected (q1, q2) with q1*q2 = {p}, the number of processors, got {q!r:.60}; None "
-            "chooses one"
-        )
+        expected = f"(q1, q2) with q1*q2 = {p}, the number of processors"
+        raise argument_error(name, "q", expected, f"{q!r:.60}", "None chooses one")
     return Grid(q1, q2)
 
 
 def checked_sizes(name: str, argument: str, sizes: Any, what: str) -> tuple[int, ...]:
-    """An argument of as many whole numbers, 0 or more, as `what` has commas between.
-
-    Raises:
-        UsageError: it is not.
-    """
+    """An argument of as many whole numbers, 0 or more, as `what` has commas between; else a UsageError."""
     try:
         found = tuple(integer(name, argument, size, 0) for size in sizes)
     except (TypeError, UsageError):
         found = ()
     if len(found) != what.count(",") + 1:
-        raise UsageError(
-            f"{name}: argument {argument}: expected {what}, whole numbers of at least 0, got {sizes!r:.60}"
-        )
+        raise argument_error(name, argument, f"{what}, whole numbers of at least 0", f"{sizes!r:.60}")
     return found
 
 
 def checked_block(name: str, argument: str, block: Any, shape: tuple[int, int], grid: Grid, pid: int) -> NDArray[Any]:
-    """A processor's block of a matrix of that shape.
-
-    Raises:
-        UsageError: it is no array of numbers, or has another shape.
-    """
+    """A processor's block of a matrix of that shape, of numbers; else a UsageError."""
     expected = grid.block_shape(shape, pid)
     if not isinstance(block, np.ndarray) or block.dtype.kind not in "biufc":
         got = f"an array of {block.dtype}" if isinstance(block, np.ndarray) else f"{type(block).__name__}"
-        raise UsageError(
-            f"{name}: argument {argument}: expected a numpy array of numbers of shape {expected}, got {got}"
-        )
+        raise argument_error(name, argument, f"a numpy array of numbers of shape {expected}", got)
     if block.shape != expected:
         raise UsageError(
             f"{name}: argument {argument}: expected shape {expected}, that of processor {pid}'s block of a "
@@ -145,19 +122,11 @@ def checked_block(name: str, argument: str, block: Any, shape: tuple[int, int], 
 
 
 def checked_machine(name: str, machine: Any, bsp: BSP) -> Machine:
-    """The argument machine, by which is chosen; None: bsp.machine.
-
-    Raises:
-        UsageError: it is none, or of another number of processors.
-    """
+    """The argument machine, by which is chosen (None: bsp.machine), of so many processors; else a UsageError."""
     if machine is None:
         return bsp.machine
     if not isinstance(machine, (BSPMachine, EBSPMachine)):
-        raise UsageError(
-            f"{name}: argument machine: expected a BSPMachine or an EBSPMachine, got {type(machine).__name__}"
-        )
+        raise argument_error(name, "machine", "a BSPMachine or an EBSPMachine", type(machine).__name__)
     if machine.p != bsp.p:
-        raise UsageError(
-            f"{name}: argument machine: expected one of p = {bsp.p}, the number of processors, got p = {machine.p}"
-        )
+        raise argument_error(name, "machine", f"one of p = {bsp.p}, the number of processors", f"p = {machine.p}")
     return machine

@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike
 from ...bsp import BSP
 from ...machines.cost import Cost, Machine
 from ...rides.ride import Supersteps
+from ..arguments import processor
 from ..one_superstep import priced, word_counts
 from ..plan import Plan
-from ..primitive import Call, primitive, processor
+from ..primitive import Call, primitive
 from ..scatter import dealt
 from ..scatter import plan as plan_scatter
 

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ...bsp import BSP
-from ...errors import UsageError
+from ...errors import argument_error
 from ...machines.cost import Cost, Machine, Superstep
 from ...rides.ride import Supersteps
-from ..arguments import check_machine
+from ..arguments import check_machine, integer
+from ..blocks import begins
 from ..plan import Plan, Step, joined
-from ..primitive import Call, integer, primitive, sources
+from ..primitive import Call, primitive, sources
 from .partition import (
     Grid,
-    begins,
     blocked,
     checked_block,
     checked_grid,
@@ -127,12 +127,12 @@ def _choose(
 ) -> tuple[Grid, bool]:
     """The grid, and whether a step is one superstep for both directions; errors name the function that was called."""
     if not isinstance(partition, str) or partition not in PARTITIONS:
-        raise UsageError(f"{name}: argument partition: expected one of {', '.join(PARTITIONS)}, got {partition!r:.60}")
+        raise argument_error(name, "partition", f"one of {', '.join(PARTITIONS)}", f"{partition!r:.60}")
     if together is not None and not isinstance(together, (bool, np.bool_)):
-        raise UsageError(f"{name}: argument together: expected None, False or True, got {together!r:.60}")
+        raise argument_error(name, "together", "None, False or True", f"{together!r:.60}")
     number = isinstance(flops, (int, float, np.integer, np.floating)) and not isinstance(flops, bool)
     if not number or not 0 <= flops < np.inf:
-        raise UsageError(f"{name}: argument flops: expected operations an element, at least 0, got {flops!r:.60}")
+        raise argument_error(name, "flops", "operations an element, at least 0", f"{flops!r:.60}")
     check_machine(name, machine)
     shape = _shape(name, shape)
     if q is not None:
@@ -264,7 +264,7 @@ def stencil(
     block = checked_block("stencil", "block", block, shape, grid, bsp.pid)
     update = average if f is None else f
     if not callable(update):
-        raise UsageError(f"stencil: argument f: expected a function of five arrays, got {f!r:.60}")
+        raise argument_error("stencil", "f", "a function of five arrays", f"{f!r:.60}")
     call = Call(
         bsp,
         "stencil",
@@ -324,17 +324,11 @@ def _inner(shape: Shape, grid: Grid, pid: int) -> tuple[slice, slice]:
 
 
 def _surround(padded: Matrix, boundary: Any, shape: Shape, grid: Grid, pid: int) -> None:
-    """Write the boundary around the matrix where the block touches it.
-
-    Raises:
-        UsageError: it does not fit.
-    """
+    """Write the boundary around the matrix where the block touches it; a UsageError where it does not fit."""
     sides = tuple(boundary) if isinstance(boundary, (tuple, list)) else (boundary,) * 4
     if len(sides) != 4:
-        raise UsageError(
-            "stencil: argument boundary: expected None, a number, or four of them (north, south, west, east), got "
-            f"{len(sides)}"
-        )
+        expected = "None, a number, or four of them (north, south, west, east)"
+        raise argument_error("stencil", "boundary", expected, len(sides))
     rows, columns = grid.block(shape, pid)
     whole = slice(1, -1)
     places: tuple[tuple[str, Any, bool, slice, int], ...] = (
@@ -347,34 +341,22 @@ def _surround(padded: Matrix, boundary: Any, shape: Shape, grid: Grid, pid: int)
         array = np.asarray(values)
         if array.shape not in ((), (n,)) or array.dtype.kind not in "biufc":
             got = f"shape {array.shape} of {array.dtype}"
-            raise UsageError(
-                f"stencil: argument boundary: expected a number or an array of shape ({n},) of numbers in the {side}, "
-                f"got {got}"
-            )
+            expected = f"a number or an array of shape ({n},) of numbers in the {side}"
+            raise argument_error("stencil", "boundary", expected, got)
         least = np.min_scalar_type(array) if array.ndim == 0 else array.dtype
         if not np.can_cast(least, padded.dtype, "same_kind"):
-            raise UsageError(
-                f"stencil: argument boundary: expected values that cast to the block's dtype {padded.dtype} in the "
-                f"{side}, got {array.dtype}"
-            )
+            expected = f"values that cast to the block's dtype {padded.dtype} in the {side}"
+            raise argument_error("stencil", "boundary", expected, array.dtype)
         if touches:
             padded[at] = array if array.ndim == 0 else array[own]
 
 
 def _result(values: Any, target: Matrix) -> Matrix:
-    """What f gave.
-
-    Raises:
-        UsageError: another shape, or a dtype that does not cast.
-    """
+    """What f gave; a UsageError where it has another shape, or a dtype that does not cast."""
     array = np.asarray(values)
     if array.shape != target.shape:
-        raise UsageError(
-            f"stencil: argument f: expected a result of the shape of its arguments, {target.shape}, got {array.shape}"
-        )
+        raise argument_error("stencil", "f", f"a result of the shape of its arguments, {target.shape}", array.shape)
     if not np.can_cast(array.dtype, target.dtype, "same_kind"):
-        raise UsageError(
-            f"stencil: argument f: expected a result that casts to the block's dtype {target.dtype}, got "
-            f"{array.dtype}; give the block as {array.dtype}"
-        )
+        expected = f"a result that casts to the block's dtype {target.dtype}"
+        raise argument_error("stencil", "f", expected, array.dtype, f"give the block as {array.dtype}")
     return array

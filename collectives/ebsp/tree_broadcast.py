@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from ...bsp import BSP
-from ...errors import UsageError
+from ...errors import UsageError, argument_error
 from ...machines.cost import Cost, Machine, Superstep
 from ...rides.ride import Supersteps
 from .. import dissemination
-from ..dissemination import Copy
+from ..arguments import integer, processor
 from ..plan import Numbers, Plan, Step, joined
-from ..primitive import Call, integer, primitive, processor
+from ..primitive import Call, primitive
 from .partition import checked_machine
 
 FanOuts = tuple[int, ...]
@@ -117,11 +117,7 @@ def choose(machine: Machine, words: int) -> FanOuts:
 
 
 def checked_fan_outs(name: str, p: int, fan_outs: Any) -> FanOuts:
-    """An argument that is fan-outs for p processors, trimmed.
-
-    Raises:
-        UsageError: no sequence of whole numbers of at least 1, or their product is less than p.
-    """
+    """An argument that is fan-outs, whole numbers from 1 on, that reach p processors, trimmed; else a UsageError."""
     try:
         given = tuple(fan_outs)
     except TypeError:
@@ -130,15 +126,13 @@ def checked_fan_outs(name: str, p: int, fan_outs: Any) -> FanOuts:
     try:
         given = tuple(integer(name, "fan_outs", fan_out, 1) for fan_out in given)
     except UsageError as error:
-        raise UsageError(f"{name}: argument fan_outs: expected {what} of at least 1, got {fan_outs!r:.60}") from error
+        raise argument_error(name, "fan_outs", f"{what} of at least 1", f"{fan_outs!r:.60}") from error
     product = 1
     for fan_out in given:
         product *= fan_out
     if product < p:
-        raise UsageError(
-            f"{name}: argument fan_outs: expected {what} whose product is at least p = {p}, got {fan_outs!r:.60}, "
-            f"which reaches {product} processors"
-        )
+        expected = f"{what} whose product is at least p = {p}"
+        raise argument_error(name, "fan_outs", expected, f"{fan_outs!r:.60}, which reaches {product} processors")
     return trimmed(p, given)
 
 
@@ -206,11 +200,8 @@ def tree_broadcast(
     given = None if fan_outs is None else checked_fan_outs("tree_broadcast", bsp.p, fan_outs)
     by = checked_machine("tree_broadcast", machine, bsp)
 
-    def choice(words: int, _: bool) -> tuple[str, FanOuts]:
-        return dissemination.TREES, choose(by, words) if given is None else given
-
-    def follow(call: Call, copy: Copy, root: int) -> Supersteps[None]:
-        yield from dissemination.follow(call, copy, _plan(bsp.p, copy.envelope.by, root))
+    def chosen(words: int) -> FanOuts:
+        return choose(by, words) if given is None else given
 
     call = Call(bsp, "tree_broadcast", root=root, fan_outs=given)
-    return (yield from dissemination.run(call, value, root, choice, {dissemination.TREES: follow}))
+    return (yield from dissemination.run_whole(call, value, root, chosen, partial(_plan, bsp.p)))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from ..errors import BoundsError, TicketError, UsageError, describe
+from ..errors import BoundsError, TicketError, UsageError, argument_error, describe, usage_error
 from ..ground.convert import as_array, span, what
 from ..ground.copying import copy
 from ..ground.instead import hinting
@@ -167,17 +167,14 @@ class Array(Public):
     @local.setter
     def local(self, values: Any) -> None:
         if values is not self._local:  # as after `x.local += 1`, which has written to it
-            raise UsageError(
-                "array.local: expected to stay the array that it is, got another in its place; write to it "
-                "(x.local[...] = values), or begin with an array of the program's own (bsp.register)"
-            )
+            way_out = "write to it (x.local[...] = values), or begin with an array of the program's own (bsp.register)"
+            raise usage_error("array.local", "to stay the array that it is", "another in its place", way_out)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """What numpy asks for, which would take this for an object else."""
-        raise UsageError(
-            f"{self!r}: expected an array of numpy's, got one of all processors: x.local is this one's part; "
-            "x.get(pid) brings another's, with the next sync"
-        )
+        expected = "an array of numpy's"
+        way_out = "x.get(pid) brings another's, with the next sync"
+        raise usage_error(f"{self!r}", expected, "one of all processors: x.local is this one's part", way_out)
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -234,10 +231,8 @@ class Array(Public):
         try:
             items = np.broadcast_to(items, shape) if items.shape != shape else items
         except ValueError:
-            raise UsageError(
-                f"array.put: argument values: expected shape {shape}, as at={show(at)} has on processor {dest}, "
-                f"or what broadcasts to it, got {items.shape}"
-            ) from None
+            expected = f"shape {shape}, as at={show(at)} has on processor {dest}, or what broadcasts to it"
+            raise argument_error("array.put", "values", expected, items.shape) from None
         size = items.dtype.itemsize * items.size
         if not size:
             return  # legal, and nothing to do
@@ -387,10 +382,8 @@ class Array(Public):
             if not array.size and array is not given:
                 array = array.astype(np.int64)  # of no dtype of its own
             if array.dtype.kind not in "iu":
-                raise UsageError(
-                    f"array.pattern: argument {argument}: expected an int or integers, got {what(given)}; with slices: "
-                    "one owner, an int"
-                )
+                expected = "an int or integers"
+                raise argument_error("array.pattern", argument, expected, what(given), "with slices: one owner, an int")
             if array.dtype == np.uint64:  # larger ones would wrap to negative ones
                 array = np.minimum(array, np.uint64(LARGEST_INDEX))
             found.append(array.astype(np.int64, copy=False))
@@ -486,14 +479,9 @@ class Array(Public):
             return None
         if not isinstance(into, np.ndarray) or into.shape != shape or not into.flags.writeable:
             got = what(into) + ", read-only" * (isinstance(into, np.ndarray) and not into.flags.writeable)
-            raise UsageError(
-                f"{operation}: argument into: expected a numpy array of shape {shape} that can be written to, got {got}"
-            )
+            raise argument_error(operation, "into", f"a numpy array of shape {shape} that can be written to", got)
         if not np.can_cast(self._local.dtype, into.dtype, "same_kind"):
-            raise UsageError(
-                f"{operation}: argument into: expected {self._local.dtype}, or what it casts to (same_kind), got "
-                f"{into.dtype}"
-            )
+            raise argument_error(operation, "into", f"{self._local.dtype}, or what it casts to (same_kind)", into.dtype)
         found: NDArray[Any] = into
         return found
 
@@ -502,10 +490,9 @@ class Array(Public):
         self._gate.check("x[pid]")
         if isinstance(pid, np.integer) and 0 <= pid < self._gate.limit:
             return int(pid)
-        raise UsageError(
-            f"x[...]: expected a processor's number first, from 0 to {self._gate.limit - 1}, as in x[pid][2:5], got "
-            f"{show(pid)}; this processor's own part is x.local, as in x.local[2:5]{self._by_index}"
-        )
+        expected = f"a processor's number first, from 0 to {self._gate.limit - 1}, as in x[pid][2:5]"
+        way_out = f"this processor's own part is x.local, as in x.local[2:5]{self._by_index}"
+        raise usage_error("x[...]", expected, show(pid), way_out)
 
     def _processor(self, pid: Any, operation: str, argument: str) -> int:
         if type(pid) is not int or not 0 <= pid < self._gate.limit:
@@ -593,7 +580,7 @@ def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callabl
             axis = next(axes, None)
             ends = (part.start, part.stop)
             if part.step == 0 or not all(q is None or isinstance(q, (int, np.integer)) for q in (*ends, part.step)):
-                raise UsageError(f"{argument}: expected a slice of ints whose step is not 0, got {show(part)}")
+                raise usage_error(argument, "a slice of ints whose step is not 0", show(part))
             if axis is not None:
                 for end in ends:
                     if end is not None and not -shape[axis] <= end <= shape[axis]:
@@ -602,12 +589,10 @@ def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callabl
             try:
                 array = np.asarray(part)
             except ValueError:
-                raise UsageError(f"{argument}: expected integers of one shape, got {show(part)}") from None
+                raise usage_error(argument, "integers of one shape", show(part)) from None
             if array.dtype.kind not in "iu" and (array.size or array is part):  # [] is an index
-                raise UsageError(
-                    f"{argument}: expected None, ints, slices or integer arrays, got {what(array)}; turn a mask into "
-                    "indices with np.nonzero"
-                )
+                expected = "None, ints, slices or integer arrays"
+                raise usage_error(argument, expected, what(array), "turn a mask into indices with np.nonzero")
             if array.dtype == np.uint64 and array.size and array.max() > LARGEST_INDEX:
                 raise outside(f"the index {array.max()}")
             next(axes, None)
@@ -616,7 +601,7 @@ def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callabl
                 raise outside(f"the index {part}")
             next(axes, None)
         elif part is not None and part is not Ellipsis:
-            raise UsageError(f"{argument}: expected None, ints, slices or integer arrays, got {what(part)}")
+            raise usage_error(argument, "None, ints, slices or integer arrays", what(part))
 
 
 class Remote(NDArrayOperatorsMixin):
@@ -642,10 +627,8 @@ class Remote(NDArrayOperatorsMixin):
 
     def __getitem__(self, at: Any) -> Remote:
         if self._at is not None:
-            raise UsageError(
-                f"x[pid][...]: expected one index, got another one behind {show(self._at)}; give all of it at once, "
-                "a tuple for several axes"
-            )
+            way_out = "give all of it at once, a tuple for several axes"
+            raise usage_error("x[pid][...]", "one index", f"another one behind {show(self._at)}", way_out)
         return Remote(self._array, self._pid, at)
 
     def __setitem__(self, at: Any, values: Any) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BoundsError, UsageError
+from ..errors import BoundsError, argument_error
 from ..ground.convert import as_array
 from ..layouts import Ints, Layout, places_in_array
 from ..transport import Bytes
@@ -110,10 +110,8 @@ class GlobalArray(Array):
         try:
             items = np.broadcast_to(items, shape).reshape(form)
         except ValueError:
-            raise UsageError(
-                f"array.global_put: argument values: expected shape {shape}, as the indices have, or what broadcasts "
-                f"to it, got {items.shape}"
-            ) from None
+            expected = f"shape {shape}, as the indices have, or what broadcasts to it"
+            raise argument_error("array.global_put", "values", expected, items.shape) from None
         for owner, where, at, _ in pieces:
             self.put(owner, items[where], at=at)
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError, where
+from ..errors import UsageError, argument_error, usage_error, where
 from ..ground.chunk import clock
 from ..ground.convert import as_array, what
 from ..ground.public import Public
@@ -144,10 +144,8 @@ class Pattern(Public, Participant):
         if not (self._ready and self._gate.limit and array.whole()):
             self._check("pattern.get")
         if self._ticket is not None:
-            raise UsageError(
-                "pattern.get: expected one get of a pattern in a superstep, got a second one; use the first one's "
-                "ticket, or call bsp.sync() first"
-            )
+            way_out = "use the first one's ticket, or call bsp.sync() first"
+            raise usage_error("pattern.get", "one get of a pattern in a superstep", "a second one", way_out)
         into = None if into is None else array.checked_into("pattern.get", into, self.shape)
         ticket = self._ticket = _Got(array, self.shape, into)
         self._participants[self] = None
@@ -176,10 +174,8 @@ class Pattern(Public, Participant):
             try:
                 items = np.broadcast_to(items, self.shape)
             except ValueError:
-                raise UsageError(
-                    f"pattern.put: argument values: expected shape {self.shape}, the pattern's, or what broadcasts to "
-                    f"it, got {items.shape}"
-                ) from None
+                expected = f"shape {self.shape}, the pattern's, or what broadcasts to it"
+                raise argument_error("pattern.put", "values", expected, items.shape) from None
         kind = _PLAIN if op is None else self._operator(op)
         if items.ndim != 1:
             items = items.reshape(-1)
@@ -214,7 +210,7 @@ class Pattern(Public, Participant):
             [2, 2, 2]
         """
         if not (isinstance(operation, str) and operation in ("get", "put")):
-            raise UsageError(f'pattern.cost: argument operation: expected "get" or "put", got {operation!r:.60}')
+            raise argument_error("pattern.cost", "operation", '"get" or "put"', f"{operation!r:.60}")
         if self._declared is None:
             raise UsageError(self._early("pattern.cost"))
         p = len(self._declared)
@@ -429,28 +425,21 @@ class Pattern(Public, Participant):
                 ) from error
 
     def _operator(self, op: np.ufunc) -> str:
-        """The name of a ufunc by which values can be combined, which all processors know it by.
-
-        Raises:
-            UsageError: it is none.
-        """
+        """The name of a ufunc that combines values, by which all processors know it; else a UsageError."""
         if isinstance(op, np.ufunc) and op in self._operators:
             return self._operators[op]
         name = str(getattr(op, "__name__", ""))
         if getattr(np, name, None) is not op or not isinstance(op, np.ufunc) or (op.nin, op.nout) != (2, 1):
-            raise UsageError(
-                f"pattern.put: argument op: expected None, or a ufunc of numpy's own with two arguments, as np.add, "
-                f"got {op!r:.60}; other functions: put to an array of the owner's, and combine there"
-            )
+            expected = "None, or a ufunc of numpy's own with two arguments, as np.add"
+            way_out = "other functions: put to an array of the owner's, and combine there"
+            raise argument_error("pattern.put", "op", expected, f"{op!r:.60}", way_out)
         there = np.ones(1, self._dtype)
         try:
             op(there, there, out=there, casting="same_kind")
             op.at(there, [0], there)
         except (TypeError, ValueError) as error:
-            raise UsageError(
-                f"pattern.put: argument op: expected one that makes {self._dtype} of two {self._dtype}, got np.{name} "
-                f"({error})"
-            ) from None
+            expected = f"one that makes {self._dtype} of two {self._dtype}"
+            raise argument_error("pattern.put", "op", expected, f"np.{name} ({error})") from None
         self._operators[op] = name
         return name
 
@@ -498,17 +487,11 @@ def spread_of(owners: NDArray[np.intp], items: NDArray[np.int64]) -> Spread | No
 
 
 def check_machine(machine: Any, p: int) -> None:
-    """The argument machine of a pattern's cost.
-
-    Raises:
-        UsageError: it is none of p processors.
-    """
+    """The argument machine of a pattern's cost; a UsageError where it is none of p processors."""
     found = getattr(machine, "p", None)
     if found != p or not hasattr(machine, "predict"):
-        raise UsageError(
-            f"pattern.cost: argument machine: expected one of p = {p}, the number of processors, as bsp.machine, got "
-            f"{what(machine) if found is None else f'p = {found}'}"
-        )
+        expected = f"one of p = {p}, the number of processors, as bsp.machine"
+        raise argument_error("pattern.cost", "machine", expected, what(machine) if found is None else f"p = {found}")
 
 
 def charged(source: NDArray[np.int64], dest: NDArray[np.int64], words: NDArray[np.int64]) -> Superstep:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import UsageError
+from ..errors import argument_error, usage_error
 from ..ground import settings
 from .due import Every, parse
 
@@ -29,11 +29,7 @@ class CheckpointOptions(NamedTuple):
 
 
 def given(operation: str, checkpoint: Any, every: Any) -> tuple[Sequence[str] | None, Every | None]:
-    """The arguments `checkpoint` and `every`, checked.
-
-    Raises:
-        UsageError: they are none.
-    """
+    """The arguments `checkpoint` and `every`, checked; a UsageError where they are none."""
     if checkpoint is False:
         checkpoint = ()
     elif isinstance(checkpoint, (str, os.PathLike)):
@@ -43,10 +39,8 @@ def given(operation: str, checkpoint: Any, every: Any) -> tuple[Sequence[str] | 
         and len(checkpoint) <= 2
         and all(isinstance(one, (str, os.PathLike)) and os.fspath(one) for one in checkpoint)
     ):
-        raise UsageError(
-            f"{operation}: argument checkpoint: expected a folder, or two (one of each host, and one that all see), "
-            f"got {checkpoint!r}"
-        )
+        expected = "a folder, or two (one of each host, and one that all see)"
+        raise argument_error(operation, "checkpoint", expected, f"{checkpoint!r}")
     folders = None if checkpoint is None else _places(checkpoint)
     return folders, None if every is None else parse(operation, every)
 
@@ -58,25 +52,19 @@ def _places(folders: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
 
 
 def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None) -> CheckpointOptions | None:
-    """What is asked for by arguments that are `given`, else by the environment; None: nothing.
-
-    Raises:
-        UsageError: a variable that says nothing that is known.
-    """
+    """What is asked for by arguments that are `given`, or by the environment; a UsageError of what is not known."""
     if checkpoint is None:
         checkpoint = _places([one for one in settings.text(settings.CHECKPOINT).split(os.pathsep) if one])
         if len(checkpoint) > 2:
-            raise UsageError(
-                f"{settings.CHECKPOINT}: expected one folder, or two with a colon between, got {checkpoint}"
-            )
+            raise usage_error(settings.CHECKPOINT, "one folder, or two with a colon between", checkpoint)
     if not checkpoint:
         return None
     keep = settings.text(settings.CHECKPOINT_KEEP)
     if not keep.isdigit() or not int(keep):
-        raise UsageError(f"{settings.CHECKPOINT_KEEP}: expected a number of checkpoints of at least 1, got {keep!r}")
+        raise usage_error(settings.CHECKPOINT_KEEP, "a number of checkpoints of at least 1", f"{keep!r}")
     record = settings.text(settings.RECORD)
     if record and not record.isdigit():
-        raise UsageError(f"{settings.RECORD}: expected a processor's number, got {record!r}")
+        raise usage_error(settings.RECORD, "a processor's number", f"{record!r}")
     if every is None:
         every = parse(settings.CHECKPOINT_EVERY, settings.text(settings.CHECKPOINT_EVERY))
     return CheckpointOptions(tuple(Path(one) for one in checkpoint), every, int(keep), int(record or -1))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UsageError
+from ..errors import usage_error
 from ..ground import settings
 from ..machines.bsp import BSPMachine
 from .asked import CheckpointOptions
@@ -31,9 +31,7 @@ def recording(
     """
     pid, p = transport.pid, transport.p
     if options.record >= p:
-        raise UsageError(
-            f"{settings.RECORD} (pybsp run --record): expected a processor's number below {p}, got {options.record}"
-        )
+        raise usage_error(f"{settings.RECORD} (pybsp run --record)", f"a processor's number below {p}", options.record)
     header = None
     if pid == options.record:
         header = RecordHeader(list(sys.argv), os.getcwd(), pid, p, checked, machine, transport.nodes)
@@ -55,11 +53,7 @@ def make(
 
 
 def prepare(saver: Saver, options: CheckpointOptions, pid: int) -> None:
-    """Have folders that can be written, for this job alone.
-
-    Raises:
-        CheckpointError: one cannot be, or is in use by another job.
-    """
+    """Have folders that can be written, for this job alone; else a CheckpointError."""
     saver.prepare()
     if pid == 0:
         lock(options.folders[-1], settings.seconds(settings.GRACE))

@@ -63,11 +63,7 @@ def expected(segments: list[float], cost: float, restart: float, mtbf: float) ->
 
 
 def parse(operation: str, every: Any) -> Every:
-    """What the argument `every` says.
-
-    Raises:
-        UsageError: it says nothing that is known.
-    """
+    """What the argument `every` says; a UsageError where it says nothing that is known."""
     if type(every) is int and every > 0:
         return Every(supersteps=every)
     if isinstance(every, str):

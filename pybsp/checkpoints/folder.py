@@ -62,11 +62,7 @@ class Folder:
         self.root, self.path = root, root / f"run-{run}"
 
     def prepare(self) -> None:
-        """Be there, and be writable.
-
-        Raises:
-            CheckpointError: it cannot be.
-        """
+        """Be there, and be writable; else a CheckpointError."""
         probe = self.path / f".probe-{os.getpid()}-{os.urandom(4).hex()}"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -141,11 +137,7 @@ class Folder:
             shutil.rmtree(self.place(number), ignore_errors=True)
 
     def commit(self, number: int, manifest: Manifest) -> None:
-        """From now on the checkpoint counts. All its parts here are on disk.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """From now on the checkpoint counts; all its parts here are on disk. An OSError where it cannot be written."""
         place = self.place(number)
         sync(place)  # the names of the parts
         content: Any = {"format": FORMAT, "version": VERSION, **manifest._asdict()}
@@ -156,11 +148,7 @@ class Folder:
         sync(self.path)
 
     def manifest(self, number: int) -> Manifest:
-        """What a checkpoint consists of.
-
-        Raises:
-            CheckpointError: it is missing or damaged.
-        """
+        """What a checkpoint consists of; a CheckpointError where it is missing or damaged."""
         path = self.place(number) / "manifest.json"
         try:
             found = json.loads(path.read_bytes())
@@ -177,11 +165,7 @@ class Folder:
             raise CheckpointError(f"{path}: it is damaged ({error})") from None
 
     def read(self, number: int, pid: int) -> SavedPart:
-        """A processor's part of a checkpoint.
-
-        Raises:
-            CheckpointError: it is missing or damaged.
-        """
+        """A processor's part of a checkpoint; a CheckpointError where it is missing or damaged."""
         parts = self.manifest(number).parts
         if pid >= len(parts):
             raise CheckpointError(f"{self.place(number)}: it has no part of processor {pid}")

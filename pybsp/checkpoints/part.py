@@ -63,11 +63,7 @@ def checksum(data: Bytes, found: int = 0) -> int:
 
 
 def write(path: Path, tree: Any, blocks: Sequence[Bytes]) -> Written:
-    """Write a part; it is in the system's memory then, not on disk.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write a part, which is in the system's memory then, not on disk; an OSError where it cannot be written."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(descriptor, "wb", buffering=0) as file:
         file.write(_MAGIC)
@@ -97,11 +93,7 @@ def _write(descriptor: int, data: memoryview) -> None:
 
 
 def sync(path: Path) -> None:
-    """Have a file, or a folder, on disk.
-
-    Raises:
-        OSError: it cannot be.
-    """
+    """Have a file, or a folder, on disk; an OSError where it cannot be."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -110,11 +102,7 @@ def sync(path: Path) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy a file, and have the copy on disk; one that is the file itself is left as it is.
-
-    Raises:
-        OSError: it cannot be.
-    """
+    """Have a copy of a file on disk; one that is the file itself is left as it is. An OSError where it cannot be."""
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with open(descriptor, "wb", buffering=0) as out, source.open("rb", buffering=0) as file:
         if os.path.sameopenfile(file.fileno(), out.fileno()):
@@ -131,11 +119,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def read(path: Path, written: Written) -> SavedPart:
-    """Read a part, and check all of it.
-
-    Raises:
-        CheckpointError: it is missing, or not what was written; the text names the file.
-    """
+    """Read a part, and check all of it; a CheckpointError, with its name, where it is missing or damaged."""
     try:
         with path.open("rb") as file:
             about = os.fstat(file.fileno())

@@ -58,11 +58,7 @@ class StateEncoder:
         self._alive: list[Any] = []  # so that no id is used again
 
     def state(self, state: Any) -> Tree:
-        """The tree of a program's state.
-
-        Raises:
-            Exception: what pickling it raises, where it is not plain.
-        """
+        """The tree of a program's state; where it is not plain, pickling it may raise anything."""
         blocks, seen = len(self.blocks), len(self._seen)
         try:
             return self.tree(state)

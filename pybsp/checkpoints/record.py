@@ -195,11 +195,7 @@ class RecordReader:
                 yield pickle.loads(content)
 
     def arrival(self, kind: int, where: Callable[[], str]) -> Arrival:
-        """What the next exchange brought, which is of this kind; `where` says which one it is.
-
-        Raises:
-            CheckpointError: there was none, or one of another kind.
-        """
+        """What the next exchange brought, of this kind, else a CheckpointError; `where` says which one it is."""
         found = next(self._read, None)
         if found is None:
             raise CheckpointError(

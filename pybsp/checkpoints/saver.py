@@ -222,11 +222,7 @@ class Saver(Saving):
         self._writing: Writing | None = None
 
     def prepare(self) -> None:
-        """Have folders that can be written.
-
-        Raises:
-            CheckpointError: one cannot be.
-        """
+        """Have folders that can be written; a CheckpointError where one cannot be."""
         for folder in self._folders:
             folder.prepare()
 

@@ -59,11 +59,7 @@ def take(engine: SuperstepEngine, things: Registered, state: Any, computed: floa
 
 
 def put_back(engine: SuperstepEngine, things: Registered, part: SavedPart) -> Any:
-    """Have all be as it was when it was saved; returns the program's state.
-
-    Raises:
-        CheckpointError: other arrays and queues are registered.
-    """
+    """Have all be as it was when it was saved, else a CheckpointError; returns the program's state."""
     tree = part.tree
     saved, here = [entry[0] for entry in tree["registered"]], [described(one) for one in things]
     if saved != here:

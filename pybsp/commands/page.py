@@ -66,11 +66,7 @@ def write(ledgers: Sequence[str], place: str) -> int:
 
 
 def put(text: str, place: str) -> int:
-    """Write a page, and say so; returns the command's exit status.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
+    """Write a page, or raise a UsageError, and say so; returns the command's exit status."""
     with writing(place, f"--html: {place}") as file:
         file.write(text)
     print(f"written: {place}")

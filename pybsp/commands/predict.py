@@ -468,11 +468,7 @@ def _executed(
 
 
 def _runs(program: Sequence[str], machine: BSPMachine) -> Sequence[simulation.Simulation]:
-    """The runs of a program on virtual processors, whose machine is that one.
-
-    Raises:
-        UsageError: it fails.
-    """
+    """The runs of a program on virtual processors, whose machine is that one; a UsageError where it fails."""
     runs: list[simulation.Simulation] = []
     p, cores = machine.p, process.allowed_cores()
     with tempfile.TemporaryDirectory(prefix="pybsp-") as folder:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..processes.process import MOST_PROCESSORS
 
 
@@ -40,23 +40,16 @@ def as_array(values: Any, dtype: np.dtype[Any], operation: str) -> NDArray[Any]:
             return np.asarray(values, dtype)  # ints of more than 64 bits
         return array.astype(dtype, casting="same_kind")
     except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(
-            f"{operation}: argument values: expected {dtype} or what casts to it (same_kind), got {what(values)} "
-            f"({error}); convert with .astype, or use that dtype from the start"
-        ) from None
+        expected = f"{dtype} or what casts to it (same_kind)"
+        way_out = "convert with .astype, or use that dtype from the start"
+        raise argument_error(operation, "values", expected, f"{what(values)} ({error})", way_out) from None
 
 
 def no_mask(operation: str, argument: str, value: Any) -> None:
-    """Refuse a masked array, whose mask would be lost.
-
-    Raises:
-        UsageError: it is one.
-    """
+    """Refuse a masked array, whose mask would be lost, with a UsageError."""
     if isinstance(value, np.ma.MaskedArray):
-        raise UsageError(
-            f"{operation}: argument {argument}: expected an array without a mask, got a masked one; use .compressed() "
-            "to leave out what is masked, or .filled()"
-        )
+        way_out = "use .compressed() to leave out what is masked, or .filled()"
+        raise argument_error(operation, argument, "an array without a mask", "a masked one", way_out)
 
 
 def whole(value: Any) -> int | None:
@@ -69,17 +62,33 @@ def whole(value: Any) -> int | None:
         return None
 
 
-def processors(operation: str, given: Any) -> int:
-    """The argument p: how many processors there are to be.
+def integer(name: str, argument: str, value: Any, least: int, most: int | None = None, kind: str = "") -> int:
+    """An argument that is a whole number in a range; else a UsageError."""
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least or (most is not None and number > most):
+        upto = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise argument_error(name, argument, f"{kind or 'a whole number'} {upto}", f"{value!r:.60}")
+    return number
 
-    Raises:
-        UsageError: it is no number of them.
-    """
+
+def flag(name: str, argument: str, value: Any) -> bool:
+    """An argument that is true or false, as Python takes it; else a UsageError, as of an array of several."""
+    try:
+        return bool(value)
+    except Exception as error:
+        raise argument_error(name, argument, "True or False", f"{what(value)} ({error})") from None
+
+
+def processors(operation: str, given: Any) -> int:
+    """The argument p: how many processors there are to be; a UsageError where it is no number of them."""
     number = whole(given)
     if number is None or not 1 <= number <= MOST_PROCESSORS:
-        raise UsageError(
-            f"{operation}: argument p: expected a whole number from 1 to {MOST_PROCESSORS}, got {given!r:.40}"
-        )
+        raise argument_error(operation, "p", f"a whole number from 1 to {MOST_PROCESSORS}", f"{given!r:.40}")
     return number
 
 

@@ -342,11 +342,7 @@ def fields(
 
 
 def require_each(found: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Refuse those of these lists, as far as they are there, that have no item of each of p processors.
-
-    Raises:
-        MisfitError: one has not.
-    """
+    """Refuse, with a MisfitError, those of these lists that are there without an item of each of p processors."""
     for name in names:
         if name in found and len(found[name]) != found["p"]:
             expected = f"a list of p = {found['p']}, one of each processor"

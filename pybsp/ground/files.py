@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..errors import UsageError
+from ..errors import UsageError, usage_error
 
 
 @contextmanager
@@ -44,11 +44,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
 
 @contextmanager
 def writing(path: str | os.PathLike[str], what: str) -> Iterator[TextIO]:
-    """`replacing`, of a file that is `what` it is in errors: "machine file machine.json".
-
-    Raises:
-        UsageError: it cannot be written.
-    """
+    """`replacing`, of a file that is `what` it is in errors ("machine file machine.json"); else a UsageError."""
     try:
         with replacing(path) as file:
             yield file
@@ -57,11 +53,7 @@ def writing(path: str | os.PathLike[str], what: str) -> Iterator[TextIO]:
 
 
 def path_of(operation: str, path: Any, whose: str) -> Path:
-    """The argument path; `whose` it is to be, for the error: "a machine file".
-
-    Raises:
-        UsageError: it is none.
-    """
+    """The argument path, else a UsageError; `whose` it is, for that: "a machine file"."""
     if not isinstance(path, (str, os.PathLike)):
         raise UsageError(f"{operation}: argument path: expected that of {whose}, got {path!r:.80}")
     return Path(path)
@@ -83,17 +75,11 @@ def require_regular(path: str | os.PathLike[str], name: str) -> None:
     with suppress(OSError):
         kind = _IRREGULAR.get(stat.S_IFMT(os.stat(path).st_mode))
         if kind is not None:
-            raise UsageError(
-                f"{name} {path}: expected a regular file, got {kind}; it is read more than once: save it first"
-            )
+            raise usage_error(f"{name} {path}", "a regular file", kind, "it is read more than once: save it first")
 
 
 def working_folder() -> Path:
-    """That of this process.
-
-    Raises:
-        UsageError: it is gone.
-    """
+    """That of this process; a UsageError where it is gone."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -117,7 +103,7 @@ def require_place(path: str, name: str) -> None:
         folder = file.resolve().parent
         good = folder.is_dir() and os.access(folder, os.W_OK)
     if not good:
-        raise UsageError(f"{name}: expected a file that can be written, got {path or repr(path)}")
+        raise usage_error(name, "a file that can be written", path or repr(path))
 
 
 def require_different(outputs: Iterable[tuple[str, str | None]], inputs: Iterable[tuple[str, str | None]] = ()) -> None:
@@ -139,10 +125,8 @@ def require_different(outputs: Iterable[tuple[str, str | None]], inputs: Iterabl
             continue
         other = seen.setdefault(os.path.realpath(path), name)
         if other != name:
-            raise UsageError(
-                f"{name}: expected another file than that of {other}, which writing would destroy, got {path}; give "
-                "it a name of its own"
-            )
+            expected = f"another file than that of {other}, which writing would destroy"
+            raise usage_error(name, expected, path, "give it a name of its own")
 
 
 def require_outputs(outputs: Sequence[tuple[str, str | None]], inputs: Iterable[tuple[str, str | None]] = ()) -> None:

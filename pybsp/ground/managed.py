@@ -7,7 +7,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from ..errors import UsageError
+from ..errors import usage_error
 
 Entered = TypeVar("Entered")
 Arguments = ParamSpec("Arguments")
@@ -37,9 +37,7 @@ class Managed(Generic[Entered]):
     def __enter__(self) -> Entered:
         if self._entered:
             name = self._call.partition("(")[0] or self._generator.gi_code.co_name
-            raise UsageError(
-                f"{name}: expected a context that is entered once, got one that was before; call {name} again"
-            )
+            raise usage_error(name, "a context that is entered once", "one that was before", f"call {name} again")
         self._entered = True
         try:
             entered: Entered = next(self._generator)

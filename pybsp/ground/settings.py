@@ -82,11 +82,7 @@ def text(name: str) -> str:
 
 
 def progress() -> str:
-    """How a run says how far it is; "" where it does not.
-
-    Raises:
-        UsageError: there is no such way.
-    """
+    """How a run says how far it is, "" where it does not; a UsageError where there is no such way."""
     given = text(PROGRESS)
     if given not in ("", *PROGRESSES):
         raise UsageError(f"environment variable {PROGRESS}: expected one of {', '.join(PROGRESSES)}, got {given!r:.40}")
@@ -94,11 +90,7 @@ def progress() -> str:
 
 
 def seconds(name: str) -> float:
-    """What a variable that holds seconds says.
-
-    Raises:
-        UsageError: it is no number of at least 0.
-    """
+    """What a variable that holds seconds says; a UsageError where it is no number of at least 0."""
     given = text(name)
     try:
         found = float(given)

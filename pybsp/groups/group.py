@@ -6,8 +6,8 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
-from ..errors import UsageError
-from ..ground.convert import few, whole
+from ..errors import argument_error, usage_error
+from ..ground.convert import few, integer, whole
 from ..ground.instead import hinting
 from ..ground.public import Public
 from ..machines.bsp import BSPMachine
@@ -222,18 +222,12 @@ def _whole(operation: str, argument: str, value: Any, end: int) -> int:
     except TypeError:
         number = -1
     if not 0 <= number < end:
-        raise UsageError(
-            f"{operation}: argument {argument}: expected a whole number from 0 to {end - 1}, got {value!r:.60}"
-        )
+        raise argument_error(operation, argument, f"a whole number from 0 to {end - 1}", f"{value!r:.60}")
     return number
 
 
 def checked_members(members: Iterable[SupportsIndex], p: int, pid: int) -> tuple[int, ...]:
-    """The argument members of `bsp.group`.
-
-    Raises:
-        UsageError: no processors, one twice, or this one is not among them.
-    """
+    """The argument members of `bsp.group`: some processors, each once, this one among them; else a UsageError."""
     name = "bsp.group: argument members"
     try:
         numbers = [whole(one) for one in members]
@@ -241,39 +235,23 @@ def checked_members(members: Iterable[SupportsIndex], p: int, pid: int) -> tuple
         numbers = [None]
     pids = tuple(one for one in numbers if one is not None)
     if len(pids) < len(numbers):
-        raise UsageError(f"{name}: expected pids, whole numbers from 0 to {p - 1}, got {members!r:.60}") from None
+        raise usage_error(name, f"pids, whole numbers from 0 to {p - 1}", f"{members!r:.60}") from None
     for one in pids:
         if not 0 <= one < p:
-            raise UsageError(f"{name}: expected processors from 0 to {p - 1}, got {one} among {few(pids)}")
+            raise usage_error(name, f"processors from 0 to {p - 1}", f"{one} among {few(pids)}")
     if len(set(pids)) < len(pids):
         twice = next(one for one in pids if pids.count(one) > 1)
-        raise UsageError(f"{name}: expected each processor once, got {twice} twice among {few(pids)}")
+        raise usage_error(name, "each processor once", f"{twice} twice among {few(pids)}")
     if pid not in pids:
-        raise UsageError(
-            f"{name}: expected this processor, {pid}, among them, got {few(pids)}; a processor makes only groups that "
-            "it is in, bsp.group([bsp.pid]) where it is in none"
-        )
+        way_out = "a processor makes only groups that it is in, bsp.group([bsp.pid]) where it is in none"
+        raise usage_error(name, f"this processor, {pid}, among them", few(pids), way_out)
     return pids
 
 
 def checked_grid(rows: SupportsIndex, columns: SupportsIndex, p: int) -> tuple[int, int]:
-    """The arguments of `bsp.grid`.
-
-    Raises:
-        UsageError: no whole numbers of at least 1, or another product than p.
-    """
-    sizes = []
-    for argument, value in (("rows", rows), ("columns", columns)):
-        try:
-            size = 0 if isinstance(value, bool) else operator.index(value)
-        except TypeError:
-            size = 0
-        if size < 1:
-            raise UsageError(f"bsp.grid: argument {argument}: expected a whole number of at least 1, got {value!r:.60}")
-        sizes.append(size)
+    """The arguments of `bsp.grid`: whole numbers of at least 1 whose product is p; else a UsageError."""
+    sizes = integer("bsp.grid", "rows", rows, 1), integer("bsp.grid", "columns", columns, 1)
     if sizes[0] * sizes[1] != p:
-        raise UsageError(
-            f"bsp.grid: arguments rows and columns: expected rows * columns = p = {p}, got {sizes[0]} * {sizes[1]} = "
-            f"{sizes[0] * sizes[1]}"
-        )
-    return sizes[0], sizes[1]
+        got = f"{sizes[0]} * {sizes[1]} = {sizes[0] * sizes[1]}"
+        raise usage_error("bsp.grid: arguments rows and columns", f"rows * columns = p = {p}", got)
+    return sizes

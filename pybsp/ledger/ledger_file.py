@@ -67,11 +67,7 @@ _figures = itemgetter(*STORED)
 
 
 def _append(records: Supersteps, value: Any) -> None:
-    """Take a record as JSON has it.
-
-    Raises:
-        MisfitError: it is none.
-    """
+    """Take a record as JSON has it; a MisfitError where it is none."""
     found = {**_LATER, **_RECORD(value)}
     if found["h"] != max(found["h_out"], found["h_in"]):
         raise MisfitError(f"the larger of h_out and h_in, {max(found['h_out'], found['h_in'])}", f"{found['h']}", ".h")
@@ -106,11 +102,8 @@ _TRACE = fields(
 def _trace(value: Any) -> dict[str, Any]:
     """The decoder of what `trace.Trace.summary` says."""
     found: dict[str, Any] = _TRACE(value)
-    lanes, labels, bins = (
-        -(-found["p"] // found["lane"]),
-        len(found["labels"]),
-        len(found["kinds"][0:1] and found["kinds"][0]),
-    )
+    lanes, labels = -(-found["p"] // found["lane"]), len(found["labels"])
+    bins = len(found["kinds"][0:1] and found["kinds"][0])
     for name in (*_OF_LANES, "kinds"):
         got = sorted({len(row) for row in found[name]})
         if len(found[name]) != lanes or got != [bins]:
@@ -286,15 +279,9 @@ def is_ledger(path: str | os.PathLike[str]) -> bool:
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The content of a ledger file.
-
-    Raises:
-        UsageError: it cannot be read, or is none; the text says what was expected where.
-    """
-    origin, way_out = (
-        f"ledger file {path}",
-        "write one with `pybsp run --ledger FILE` or `pybsp simulate --ledger FILE`",
-    )
+    """The content of a ledger file; a UsageError that says what was expected where."""
+    origin = f"ledger file {path}"
+    way_out = "write one with `pybsp run --ledger FILE` or `pybsp simulate --ledger FILE`"
     require_regular(path, "ledger file")
     content = _by_lines(Path(path)) or read_json(path, "ledger file")
     found: dict[str, Any] = decode(versioned(content, origin, FORMAT, VERSION, way_out), origin, _FILE)

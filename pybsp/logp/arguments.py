@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import argument_error
 from ..ground.convert import whole as whole
 
 CAPACITIES = ("global", "window", "per-pair", None)  # how MPI ranks respect the capacity: see ranks.py
@@ -13,32 +13,20 @@ SCHEDULES = ("latest", "earliest", "random", "adversary")  # all that have names
 
 
 def destination(dest: Any, p: int, pid: int) -> int:
-    """Another processor than pid.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """Another processor than pid; a UsageError where it is none."""
     number = whole(dest)
     if number is not None and 0 <= number < p and number != pid:
         return number
     others = f"from 0 to {p - 1} and not {pid} itself" if p > 1 else "and there is none: p = 1"
-    raise UsageError(
-        f"proc.send: argument dest: expected another processor, {others}, got {dest!r:.60}; keep what is for this "
-        "processor in a variable"
-    )
+    way_out = "keep what is for this processor in a variable"
+    raise argument_error("proc.send", "dest", f"another processor, {others}", f"{dest!r:.60}", way_out)
 
 
 def whole_steps(operation: str, argument: str, steps: Any, least: int | None = None) -> int:
-    """A whole number of steps, at least `least`.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """A whole number of steps, at least `least`; a UsageError where it is none."""
     number = whole(steps)
     if number is not None and (least is None or number >= least) and abs(number) <= MOST_STEPS:
         return number
     expected = "a whole number of steps" + ("" if least is None else f" of at least {least}")
     expected += "" if number is None or abs(number) <= MOST_STEPS else ", below 2^63"
-    raise UsageError(
-        f"{operation}: argument {argument}: expected {expected}, got {steps!r:.60}; times are counted in steps"
-    )
+    raise argument_error(operation, argument, expected, f"{steps!r:.60}", "times are counted in steps")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import argument_error
 from ..machines.logp import LogPMachine
 from .arguments import whole
 from .differences import difference_of_results
@@ -161,9 +161,7 @@ def check(
     for name, value, least in (("executions", executions, 1), ("orders", orders, 0), ("seed", seed, 0)):
         number = whole(value)
         if number is None or number < least:
-            raise UsageError(
-                f"{operation}: argument {name}: expected a whole number of at least {least}, got {value!r}"
-            )
+            raise argument_error(operation, name, f"a whole number of at least {least}", f"{value!r}")
         numbers.append(number)
     executions, orders, seed = numbers
     exploration = _Exploration(machine, body_of(program, args, kwargs, operation), executions)

@@ -20,7 +20,7 @@ from typing import Any, NoReturn, Protocol, overload
 import greenlet
 import numpy as np
 
-from ..errors import DeadlockError, ProcessorError, UnreceivedError, UsageError
+from ..errors import DeadlockError, ProcessorError, UnreceivedError, UsageError, usage_error
 from ..ground.failures import note_place
 from ..ground.instead import hinting
 from ..machines.logp import LogPMachine
@@ -474,10 +474,8 @@ class Engine:
             indices = [k for k in map(whole, answer) if k is not None and 0 <= k < n]
             if len(answer) == room == len(set(indices)):
                 return indices
-        raise UsageError(
-            f"{type(self._schedule).__name__}.acceptances: expected {room} different indices below {n}, got "
-            f"{answer!r:.200}"
-        )
+        expected = f"{room} different indices below {n}"
+        raise usage_error(f"{type(self._schedule).__name__}.acceptances", expected, f"{answer!r:.200}")
 
     def at(self, time: int) -> _Events:
         """What happens at a time that has not passed."""

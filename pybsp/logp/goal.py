@@ -30,7 +30,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..ground.files import replacing
 from ..machines.logp import LogPMachine
 from .columns import Columns
@@ -153,7 +153,7 @@ class Goal:
             10
         """
         if not isinstance(path, (str, os.PathLike)):
-            raise UsageError(f"pybsp.logp.Goal.load: argument path: expected that of a GOAL file, got {path!r:.80}")
+            raise argument_error("pybsp.logp.Goal.load", "path", "that of a GOAL file", f"{path!r:.80}")
         with open(path, "rb") as file:
             text = file.read()
         columns = Columns.read(text)
@@ -197,10 +197,8 @@ class Goal:
         if len(trace) and int(trace.acquisition.min()) < 0:
             raise UsageError("pybsp.logp.Goal.of: argument trace: expected messages that were all acquired")
         if trace.machine.step < 1e-9:
-            raise UsageError(
-                "pybsp.logp.Goal.of: argument trace: expected that of a machine with a step of at least 1e-09 s, as "
-                f"GOAL counts nanoseconds, got {trace.machine.step} s"
-            )
+            expected = "that of a machine with a step of at least 1e-09 s, as GOAL counts nanoseconds"
+            raise argument_error("pybsp.logp.Goal.of", "trace", expected, f"{trace.machine.step} s")
         return cls(operations_of(trace, 1e9 * trace.machine.step))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -421,11 +419,7 @@ class _Rank:
     computed: int = 0  # nanoseconds
 
     def finished(self) -> list[Operation]:
-        """With what the operations wait for, which may have come before them.
-
-        Raises:
-            UsageError: there is no such operation.
-        """
+        """With what the operations wait for, which may have come before them; a UsageError where there is none such."""
         requires: dict[tuple[int, bool], list[int]] = {}
         for place, one, at_begin, other in self.waits:
             for label in (one, other):

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
-from ..errors import ProcessorError, UsageError
+from ..errors import ProcessorError, UsageError, argument_error
 from ..ground import settings
 from ..ground.announcing import announce, announce_once
 from ..ground.clocks import Clock
@@ -212,17 +212,13 @@ class _LogPSession(Session[RankProcessor]):
     def arguments(self) -> dict[str, Any]:
         machine, capacity, pace = self._machine, self._capacity, self._pace
         if machine is not None and not isinstance(machine, LogPMachine):
-            raise UsageError(
-                f"{OPERATION}: argument machine: expected a pybsp.LogPMachine, got {type(machine).__name__}"
-            )
+            raise argument_error(OPERATION, "machine", "a pybsp.LogPMachine", type(machine).__name__)
         if not isinstance(capacity, str | None) or capacity not in CAPACITIES:
-            raise UsageError(
-                f'{OPERATION}: argument capacity: expected "global", "window", "per-pair" or None, got {capacity!r}'
-            )
+            raise argument_error(OPERATION, "capacity", '"global", "window", "per-pair" or None', f"{capacity!r}")
         if type(pace) is not bool:
-            raise UsageError(f"{OPERATION}: argument pace: expected True or False, got {pace!r}")
+            raise argument_error(OPERATION, "pace", "True or False", f"{pace!r}")
         if type(self._trace) is not bool:
-            raise UsageError(f"{OPERATION}: argument trace: expected True or False, got {self._trace!r}")
+            raise argument_error(OPERATION, "trace", "True or False", f"{self._trace!r}")
         return {"capacity": capacity, "pace": pace, "trace": self._trace}
 
     def decide(self) -> LogPMachine:

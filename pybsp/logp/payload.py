@@ -61,11 +61,7 @@ def read(arrived: Any) -> Any:
 
 
 def arriving(payload: Any) -> Any:
-    """`copied`, or an UnreadablePayload.
-
-    Raises:
-        UsageError: it cannot be pickled.
-    """
+    """`copied`, or an UnreadablePayload; a UsageError where it cannot be pickled."""
     if _is_immutable(payload):
         return payload
     if type(payload) is np.ndarray and not payload.dtype.hasobject:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..machines.logp import LogPMachine
 from .goal import played
 from .schedule import Schedule, schedule_of
@@ -55,9 +55,7 @@ def predict(
     if isinstance(machine, LogPMachine) and machine.o > machine.G:
         machine = dataclasses.replace(machine, G=machine.o)
     if isinstance(machine, LogPMachine) and machine.p != timeline.p:
-        raise UsageError(
-            f"{operation}: argument machine: expected one of p = {timeline.p}, as the run's, got {machine.p}"
-        )
+        raise argument_error(operation, "machine", f"one of p = {timeline.p}, as the run's", machine.p)
     machine, chosen = machine_of(predict, timeline.p, machine, operation), schedule_of(schedule, seed, operation)
     operations = timeline.operations()
     simulation = played(operations, machine, chosen)

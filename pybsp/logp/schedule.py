@@ -265,11 +265,7 @@ NAMES = tuple(_NAMED)  # that of the seed -1, -2, -3
 
 
 def schedule_of(schedule: str | Schedule | Callable[[int, int, int], int], seed: int, operation: str) -> Schedule:
-    """The schedule that an argument means.
-
-    Raises:
-        UsageError: there is none of that name; the seed is no whole number.
-    """
+    """The schedule that an argument means; a UsageError where there is none of that name, or the seed is no number."""
     number = whole(seed)
     if number is None:
         raise UsageError(f"{operation}: argument seed: expected a whole number, got {seed!r}")

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import UsageError, argument_error
 from ..ground import settings
 from ..ground.convert import check_program, processors
 from ..machines.logp import LogPMachine
@@ -80,9 +80,7 @@ def simulate(
         given = _listed(starts) or []
         times = [start for start in map(whole, given) if start is not None and 0 <= start <= MOST_STEPS]
         if not len(times) == len(given) == machine.p:
-            raise UsageError(
-                f"{operation}: argument starts: expected {machine.p} times of at least 0, got {starts!r:.80}"
-            )
+            raise argument_error(operation, "starts", f"{machine.p} times of at least 0", f"{starts!r:.80}")
     body = body_of(program, args, kwargs, operation)
     return Engine(machine, schedule_of(schedule, seed, operation), sized=True).run([body] * machine.p, times)
 
@@ -90,20 +88,12 @@ def simulate(
 def body_of(
     program: Program, args: Sequence[Any], kwargs: Mapping[str, Any] | None, operation: str
 ) -> Callable[[Any], Any]:
-    """What a processor does: the program with its arguments.
-
-    Raises:
-        UsageError: these are no sequence, or no mapping from names.
-    """
+    """What a processor does: the program with its arguments, a sequence and a mapping from names; else a UsageError."""
     given = None if isinstance(args, (str, bytes)) else _listed(args)
     if given is None:
-        raise UsageError(
-            f"{operation}: argument args: expected a sequence of the program's arguments, got {args!r:.80}"
-        )
+        raise argument_error(operation, "args", "a sequence of the program's arguments", f"{args!r:.80}")
     if kwargs is not None and not (isinstance(kwargs, Mapping) and all(isinstance(name, str) for name in kwargs)):
-        raise UsageError(
-            f"{operation}: argument kwargs: expected a mapping from names of arguments, or None, got {kwargs!r:.80}"
-        )
+        raise argument_error(operation, "kwargs", "a mapping from names of arguments, or None", f"{kwargs!r:.80}")
     return functools.partial(_call, program, given, kwargs or {})
 
 
@@ -120,16 +110,12 @@ def _call(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], proc
 
 
 def machine_of(program: Program, p: int | None, machine: LogPMachine | None, operation: str) -> LogPMachine:
-    """The machine of a simulation, with the p that was asked for.
-
-    Raises:
-        UsageError: no program, no machine, or one without max{2, o} <= G <= L.
-    """
+    """The machine of a simulation, with the p that was asked for, and max{2, o} <= G <= L; else a UsageError."""
     check_program(operation, "program", program, "LogP processor")
     if p is not None:
         p = processors(operation, p)
     if machine is not None and not isinstance(machine, LogPMachine):
-        raise UsageError(f"{operation}: argument machine: expected a pybsp.LogPMachine, got {type(machine).__name__}")
+        raise argument_error(operation, "machine", "a pybsp.LogPMachine", type(machine).__name__)
     if machine is None:
         machine = machine_in_force()
     if machine is None and p is None:

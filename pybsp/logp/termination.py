@@ -71,11 +71,7 @@ class Detection:
         self._state = ACTIVE
 
     def end(self) -> None:
-        """Its program has ended. Waits for the decision.
-
-        Raises:
-            DeadlockError, UnreceivedError: on all processors.
-        """
+        """Its program has ended. Waits for the decision, which may be a DeadlockError or UnreceivedError on all."""
         self._state = ENDED
         self._proc.wait_for(self._over)
 

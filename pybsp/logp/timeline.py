@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
+from ..errors import UsageError, argument_error, usage_error
 from ..machines.logp import LogPMachine
 from .columns import Columns
 from .engine import Simulation
@@ -243,9 +243,8 @@ class Timeline:
             UsageError: it is none; a message was not acquired; it takes 2^62 ns or more, or 2^61 / p steps.
         """
         if not isinstance(simulation, Simulation):
-            raise UsageError(
-                "pybsp.logp.Timeline.of: argument simulation: expected a pybsp.logp.Simulation, got "
-                f"{type(simulation).__name__}"
+            raise argument_error(
+                "pybsp.logp.Timeline.of", "simulation", "a pybsp.logp.Simulation", type(simulation).__name__
             )
         if len(simulation.trace) and int(simulation.trace.acquisition.min()) < 0:
             raise UsageError("pybsp.logp.Timeline.of: argument simulation: expected messages that were all acquired")
@@ -266,15 +265,12 @@ class Timeline:
         """
         machine, trace, p = simulation.machine, simulation.trace, len(columns)
         if simulation.time * machine.step >= 1e-9 * MOST_TIME:
-            raise UsageError(
-                f"pybsp.logp.Timeline: expected times below 2^62 ns, got {simulation.time} steps of {machine.step:g} "
-                "s; take a machine with a shorter step"
-            )
+            got = f"{simulation.time} steps of {machine.step:g} s"
+            raise usage_error("pybsp.logp.Timeline", "times below 2^62 ns", got, "take a machine with a shorter step")
         if simulation.time >= MOST_TIME // (2 * p):  # below, the times of all processors are on one axis
-            raise UsageError(
-                f"pybsp.logp.Timeline: expected less than 2^61 / p = {MOST_TIME // (2 * p)} steps, got "
-                f"{simulation.time}; take a machine with a longer step than {machine.step:g} s"
-            )
+            expected = f"less than 2^61 / p = {MOST_TIME // (2 * p)} steps"
+            way_out = f"take a machine with a longer step than {machine.step:g} s"
+            raise usage_error("pybsp.logp.Timeline", expected, simulation.time, way_out)
         pids = np.repeat(np.arange(p), np.diff(columns.begins))
         steps = columns.sizes if measured is None else np.rint(columns.sizes * 1e-9 / machine.step)
         calc = np.where(columns.kinds == CALC, steps, 0).astype(np.int64)

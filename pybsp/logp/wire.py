@@ -56,11 +56,7 @@ class Long:
 
 
 def encode(payload: Any, pool: BufferPool) -> tuple[int, bytes | Long]:
-    """The record kind of a payload that is no number (see `INT_END`), and a copy of it.
-
-    Raises:
-        UsageError: it cannot be pickled.
-    """
+    """The record kind of a payload that is no number (see `INT_END`), and a copy; a UsageError if it has no pickle."""
     kind = type(payload)
     if kind is bytes and len(payload) <= ROOM:
         return BYTES, payload

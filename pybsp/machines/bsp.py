@@ -18,7 +18,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import UsageError, usage_error
 from ..ground.decoding import Decoder, decode, each, fields, flag, one_of, optional, rate, table, untouched
 from ..ways import (
     BY_GET,
@@ -82,11 +82,7 @@ def is_kind(text: Any) -> bool:
 
 
 def _names(given: Any) -> tuple[str, ...]:
-    """Several names.
-
-    Raises:
-        TypeError: they are none; a text is not several.
-    """
+    """Several names, which a text is not; else a TypeError."""
     if isinstance(given, str) or not all(isinstance(name, str) for name in given):
         raise TypeError
     return tuple(given)
@@ -376,10 +372,8 @@ class BSPMachine(MachinePart):
         content = {"placement": read_parts(Path(path)).get("placement", {})}
         hosts: list[str] = decode(content, f"machine file {path}", PLACEMENT)["placement"].get("hosts", [])
         if hosts and len(hosts) != part["p"]:
-            raise UsageError(
-                f"machine file {path}: placement.hosts: expected a host for each of p = {part['p']} processors, "
-                f"got {len(hosts)}"
-            )
+            expected = f"a host for each of p = {part['p']} processors"
+            raise usage_error(f"machine file {path}: placement.hosts", expected, len(hosts))
         if "exchange" in part:
             part["exchange"] = cls._of(path, {"p": part["p"], "r": part["r"], **part["exchange"]}, ".exchange")
         return cls._of(path, {**part, "hosts": tuple(hosts)})

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import UsageError, argument_error, usage_error
 from ..ground.decoding import LARGEST, each, flag, number, optional, table
 from ..processes.process import MOST_PROCESSORS
 from .bsp import BSPMachine
@@ -178,22 +178,16 @@ class LogPMachine(MachinePart):
             (100, 1, 4, 25)
         """
         if not isinstance(machine, BSPMachine):
-            raise UsageError(
-                f"LogPMachine.from_bsp: expected a pybsp.BSPMachine, got {type(machine).__name__}; give the "
-                "LogP machine"
-            )
+            expected = "a pybsp.BSPMachine"
+            raise usage_error("LogPMachine.from_bsp", expected, type(machine).__name__, "give the LogP machine")
         words = words.item() if isinstance(words, np.generic) else words
         if not (is_finite(words) and words >= 1):
-            raise UsageError(
-                f"LogPMachine.from_bsp: argument words: expected a number of at least 1, got {words!r:.60}"
-            )
+            raise argument_error("LogPMachine.from_bsp", "words", "a number of at least 1", f"{words!r:.60}")
         gap = machine.g * words or machine.l / 16 or 1e-9
         step = gap / 4
         if not (is_finite(step) and step > 0 and max(machine.l, machine.o_msg) / step <= LARGEST):
-            raise UsageError(
-                f"LogPMachine.from_bsp: expected l and o_msg of at most 2^51 gaps, got l = {machine.l!r}, o_msg = "
-                f"{machine.o_msg!r} and a gap of {gap!r} seconds"
-            )
+            got = f"l = {machine.l!r}, o_msg = {machine.o_msg!r} and a gap of {gap!r} seconds"
+            raise usage_error("LogPMachine.from_bsp", "l and o_msg of at most 2^51 gaps", got)
         return cls(
             p=machine.p,
             L=max(4, math.ceil(machine.l / step)),
@@ -243,10 +237,8 @@ class LogPMachine(MachinePart):
         seconds = {name: part[name] for name in ("L", "o", "G")}
         step = part.get("step") or _round_step([value for value in seconds.values() if value > 0])
         if max(seconds.values()) > step * LARGEST:
-            raise UsageError(
-                f"machine file {path}: {cls._PART}.step: expected seconds of which L, o and G are no more than 2^53, "
-                f"got {step!r}"
-            )
+            expected = "seconds of which L, o and G are no more than 2^53"
+            raise usage_error(f"machine file {path}: {cls._PART}.step", expected, f"{step!r}")
         return cls._of(
             path,
             {

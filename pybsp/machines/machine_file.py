@@ -171,11 +171,7 @@ def write_part(file: Path, name: str, part: dict[str, Any]) -> None:
 
 
 def replace_file(file: Path, content: dict[str, Any]) -> None:
-    """Write JSON to a file that is there whole at any time, as it was or as it will be.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
+    """Write JSON to a file that is there whole at any time; a UsageError where it cannot be written."""
     with writing(file, f"machine file {file}") as beside:
         json.dump(content, beside, indent=2, allow_nan=False)
         beside.write("\n")

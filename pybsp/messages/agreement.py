@@ -10,7 +10,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
-from ..errors import BSPError, SyncError, UsageError, describe, harmless, where
+from ..errors import BSPError, SyncError, UsageError, argument_error, describe, harmless, where
 from ..ground.failures import Failure, outcome, processor_error
 from ..transport import BEGIN, DIFFER, EXIT, EXPLAIN, FAIL, KIND, LOGP, Arrival, Parcel, Transport
 
@@ -273,9 +273,7 @@ def parts(own: Sequence[Any]) -> dict[Any, list[int]]:
         try:
             members.sort(key=lambda pid: (keys[pid] is not None, 0 if keys[pid] is None else keys[pid], pid))
         except (TypeError, ValueError) as error:
-            raise UsageError(
-                f"bsp.split: argument key: expected keys that compare, got {list(keys.values())} ({error})"
-            ) from None
+            raise argument_error("bsp.split", "key", "keys that compare", f"{list(keys.values())} ({error})") from None
     return found
 
 

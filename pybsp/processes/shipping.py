@@ -220,11 +220,7 @@ class Line:
                 self._sent = shared
 
     def receive(self) -> tuple[Any, Received]:
-        """What was sent; waits for it without a processor.
-
-        Raises:
-            EOFError, OSError: the other end is gone.
-        """
+        """What was sent, waited for without a processor; an EOFError or OSError where the other end is gone."""
         head, text = pickle.loads(self._connection.recv_bytes())
         mapped, buffers = None, []
         if head.file:

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..errors import UsageError
+from ..errors import usage_error
 
 LAUNCHER_INSIDE = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_SIZE")  # a launcher's that srun has started: Hydra's, Open MPI's
 _LIMIT = 20.0  # seconds for what Slurm's commands are asked
@@ -95,10 +95,8 @@ def require_nodes(argument: str, hosts: str, variables: Mapping[str, str] = os.e
         name = host.partition(":")[0].strip()
         if name not in there:
             named = ", ".join(there) if len(there) <= _NAMED else variables["SLURM_JOB_NODELIST"]
-            raise UsageError(
-                f"{argument}: expected hosts of this Slurm allocation, which are {named}, got {name!r}; "
-                "without it ranks run on all of them"
-            )
+            expected = f"hosts of this Slurm allocation, which are {named}"
+            raise usage_error(argument, expected, f"{name!r}", "without it ranks run on all of them")
 
 
 def kinds() -> list[str]:

@@ -57,11 +57,7 @@ class Notes:
         return self._rides.start_noted(name, steps, supersteps)
 
     def take_from(self, signature: int, source: int, name: str) -> Any:
-        """The note of a call's superstep from a processor.
-
-        Raises:
-            UsageError: it has sent none.
-        """
+        """The note of a call's superstep from a processor; a UsageError where it has sent none."""
         note = self.came.get(source, _NOTHING).pop(signature, None)  # which no note is
         if note is None:
             self._rides.differ(
@@ -136,11 +132,7 @@ class Notes:
         return BY_NOTE if self.sent else 0
 
     def all_taken(self) -> None:
-        """Everything has gone on: refuse what nobody here took.
-
-        Raises:
-            UsageError: something is left.
-        """
+        """Everything has gone on: refuse what nobody here took, with a UsageError."""
         for source, notes in self.came.items():
             for mine in notes:
                 self._rides.differ(self._rides.unawaited(source, mine))

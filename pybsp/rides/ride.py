@@ -19,7 +19,7 @@ from inspect import GEN_CLOSED, GEN_CREATED, getgeneratorstate
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, SupportsIndex, TypeVar
 
-from ..errors import TicketError, UsageError, describe
+from ..errors import TicketError, UsageError, argument_error, describe, usage_error
 from ..ground.chunk import Counted
 from ..ground.convert import what
 from ..ground.instead import hinting
@@ -196,9 +196,8 @@ class Stream:
         try:
             pids = self._pids(dests)
         except TypeError:
-            raise UsageError(
-                f"{self._name}: stream.send_all: argument dests: expected several processors, got {dests!r:.60}"
-            ) from None
+            expected = "several processors"
+            raise argument_error(f"{self._name}: stream.send_all", "dests", expected, f"{dests!r:.60}") from None
         if pids:
             self._mail.operation = self._name
             words = self._mail.send_all(pids, payload, self._tag(note))
@@ -400,20 +399,16 @@ class Ride(Public, Generic[Result_co]):
             if self.supersteps is None:
                 self.supersteps = self.ended
             if any(stream.sending for stream in self.streams):
-                raise UsageError(
-                    f"{self.name}: stream.send: expected a `yield` after it, with which a superstep ends and it "
-                    "arrives, got the end of the function"
-                ) from None
+                expected = "a `yield` after it, with which a superstep ends and it arrives"
+                raise usage_error(f"{self.name}: stream.send", expected, "the end of the function") from None
             self._close()
             return
         if self.supersteps is not None and self.ended > self.supersteps:
             if len(self.streams) > 1:  # another call of the same name, that is a part of it, has said it
                 self.supersteps = None
                 return
-            raise UsageError(
-                f"{self.name}: stream.takes: argument supersteps: expected as many as its function takes, got "
-                f"{self.supersteps}, after which it has gone on"
-            )
+            got = f"{self.supersteps}, after which it has gone on"
+            raise argument_error(f"{self.name}: stream.takes", "supersteps", "as many as its function takes", got)
 
     def fail(self, error: BaseException) -> None:
         """It has raised that: it can neither go on nor be waited for."""
@@ -519,11 +514,7 @@ class Rides(Participant):
     # -- beginning ----------------------------------------------------------------------------------------------------
 
     def check(self, name: str) -> None:
-        """Refuse to start what has that name where nothing may be called now; before anything of it begins.
-
-        Raises:
-            UsageError: nothing may.
-        """
+        """Refuse, with a UsageError, to start what has that name where nothing may be called now: nothing begins."""
         self.gate.check(name)
 
     def start(self, name: str, steps: Supersteps[Result]) -> Ride[Result]:
@@ -613,11 +604,7 @@ class Rides(Participant):
         return stream
 
     def running(self, of: str) -> Ride[Any]:
-        """The function whose generator runs, for a stream of the machine or a group.
-
-        Raises:
-            UsageError: none does.
-        """
+        """The function whose generator runs, for a stream of the machine or a group; a UsageError where none does."""
         if self.starting is None:
             self.gate.check(f"{of}.stream")
             raise UsageError(f"{of}.stream: only inside a function that rides; start it with {of}.ride(name, steps)")
@@ -823,11 +810,7 @@ class Rides(Participant):
 
 
 def checked_steps(operation: str, steps: Supersteps[Result]) -> Supersteps[Result]:
-    """The argument steps: a generator that has not begun.
-
-    Raises:
-        UsageError: it is none, or it has.
-    """
+    """The argument steps: a generator that has not begun; a UsageError where it is none, or it has."""
     if isinstance(steps, GeneratorType):
         state = getgeneratorstate(steps)
         if state == GEN_CREATED:
@@ -835,16 +818,10 @@ def checked_steps(operation: str, steps: Supersteps[Result]) -> Supersteps[Resul
         got = f"one that {'is over' if state == GEN_CLOSED else 'has begun'}; call the function anew"
     else:
         got = what(steps)
-    raise UsageError(
-        f"{operation}: argument steps: expected a generator that has not begun, as neighbours(bsp), got {got}"
-    )
+    raise argument_error(operation, "steps", "a generator that has not begun, as neighbours(bsp)", got)
 
 
 def refuse_under_way(operation: str, rides: Rides, way_out: str) -> None:
-    """Refuse an operation while something rides.
-
-    Raises:
-        UsageError: something does.
-    """
+    """Refuse an operation while something rides, with a UsageError."""
     if names := rides.under_way():
         raise UsageError(f"{operation}: {names}: started, and not over; {way_out}")

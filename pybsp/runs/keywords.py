@@ -11,8 +11,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..errors import UsageError
-from ..ground.convert import what
+from ..errors import UsageError, argument_error
+from ..ground.convert import flag
 
 
 def check_keywords(operation: str, main: Callable[..., Any], args: Sequence[Any], given: Mapping[str, bool]) -> None:
@@ -49,17 +49,8 @@ def differs(value: Any, usual: Any) -> bool:
 
 
 def flag_of(operation: str, argument: str, value: Any) -> bool | None:
-    """An argument that is true, false or None, as Python takes it.
-
-    Raises:
-        UsageError: it is none of them, as an array of several.
-    """
-    try:
-        return None if value is None else bool(value)
-    except Exception as error:
-        raise UsageError(
-            f"{operation}: argument {argument}: expected True or False, got {what(value)} ({error})"
-        ) from None
+    """An argument that is true, false or None, as Python takes it; else a UsageError, as of an array of several."""
+    return None if value is None else flag(operation, argument, value)
 
 
 def takes(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -88,11 +79,7 @@ def stray(
 
 
 def timeout_of(operation: str, timeout: Any) -> float | None:
-    """The argument timeout, checked.
-
-    Raises:
-        UsageError: it is neither None nor a number of seconds above 0.
-    """
+    """The argument timeout, checked; a UsageError where it is neither None nor a number of seconds above 0."""
     if timeout is None:
         return None
     try:
@@ -100,5 +87,5 @@ def timeout_of(operation: str, timeout: Any) -> float | None:
     except (TypeError, ValueError):
         seconds = 0.0
     if not seconds > 0:
-        raise UsageError(f"{operation}: argument timeout: expected None or seconds, more than 0, got {timeout!r}")
+        raise argument_error(operation, "timeout", "None or seconds, more than 0", f"{timeout!r}")
     return seconds

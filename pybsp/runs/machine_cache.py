@@ -62,11 +62,7 @@ class Place(NamedTuple):
 
 
 def folder() -> Path:
-    """Where machine files are that runs have measured.
-
-    Raises:
-        OSError, RuntimeError: the user has no place for a cache.
-    """
+    """Where machine files are that runs have measured; an OSError or RuntimeError where the user has no such place."""
     from platformdirs import user_cache_path
 
     return user_cache_path("pybsp") / "machines"

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from weakref import ref
 
-from ..errors import BSPError, UsageError
+from ..errors import BSPError, UsageError, argument_error
 from ..ground import settings
 from ..ground.announcing import announce_once
 from ..ground.failures import failure_of, killed, speaker
@@ -357,9 +357,7 @@ class Session(ABC, Generic[Processor]):
         for name in arguments[0]:
             values = [one[name] for one in arguments]
             if any(value != values[0] for value in values):
-                raise UsageError(
-                    f"{self.operation}: argument {name}: expected the same on all processors, got {values}"
-                )
+                raise argument_error(self.operation, name, "the same on all processors", values)
         return arguments[0]
 
     def _known(self, error: BaseException) -> BaseException:

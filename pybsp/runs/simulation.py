@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from ..bsp import BSP
 from ..checkpoints import asked as checkpoints
 from ..checkpoints.due import Every
-from ..errors import ProcessorError, SyncError, UsageError, where
+from ..errors import ProcessorError, SyncError, UsageError, argument_error, where
 from ..ground.announcing import announce_once
 from ..ground.convert import check_program, processors
 from ..ground.failures import exited_alone, failure_of, from_the_program, is_lone_exit, killed, note_place, outcome
@@ -272,11 +272,7 @@ def simulate(
 
 
 def _require_memory(p: int) -> None:
-    """Refuse so many processors that their memory is none of this host's; else it would be full before they run.
-
-    Raises:
-        UsageError: they are.
-    """
+    """Refuse, with a UsageError, so many processors that this host's memory would be full before they run."""
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if p * LEAST_MEMORY > there:
         raise UsageError(
@@ -412,10 +408,8 @@ def _machine(argument: BSPMachine | EBSPMachine | None, p: int) -> tuple[BSPMach
     if not isinstance(argument, EBSPMachine):
         return machine_in_force(argument, p)
     if argument.network:
-        raise UsageError(
-            f"pybsp.simulate: argument machine: expected an EBSPMachine without a network, got {argument.network!r}: "
-            "the ledger does not count how far messages go"
-        )
+        got = f"{argument.network!r}: the ledger does not count how far messages go"
+        raise argument_error("pybsp.simulate", "machine", "an EBSPMachine without a network", got)
     return for_p(argument, p, "the argument machine: p")
 
 

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, NoReturn
 
-from ..errors import BSPError, LauncherError, SyncError, UsageError, where
+from ..errors import BSPError, LauncherError, SyncError, UsageError, usage_error, where
 from ..ground import settings
 from ..ground.announcing import announce, announce_error, flush
 from ..ground.failures import Failure, culprit, failure_of, note_place, outcome, quiet, speaker
@@ -164,10 +164,9 @@ def _outside_of_runs(finalize: Callable[[], None]) -> Callable[[], None]:
 
     def Finalize() -> None:
         if running:
-            raise UsageError(
-                "MPI.Finalize: expected no run in this process, whose processors meet by MPI, got a call inside of "
-                f"one, at {where()}; leave it out: MPI is finalized as Python ends"
-            )
+            expected = "no run in this process, whose processors meet by MPI"
+            way_out = "leave it out: MPI is finalized as Python ends"
+            raise usage_error("MPI.Finalize", expected, f"a call inside of one, at {where()}", way_out)
         finalize()
 
     return Finalize

@@ -64,11 +64,7 @@ class LabelledSuperstep(Labelled):
 
 
 def checked_label(operation: str, label: str, argument: str = "label") -> str:
-    """A label, or a name that may become one.
-
-    Raises:
-        UsageError: it is no str.
-    """
+    """A label, or a name that may become one; a UsageError where it is no str."""
     if not isinstance(label, str):
         raise UsageError(f"{operation}: argument {argument}: expected a str, got {type(label).__name__} {label!r}")
     return label

@@ -100,11 +100,7 @@ class Crossing:
         self._due = now + self._gap
 
     def take(self, source: int) -> None:
-        """Receive a probe, and pass it on.
-
-        Raises:
-            SyncError: it has gone round.
-        """
+        """Receive a probe, and pass it on; a SyncError where it has gone round."""
         text = self._revocation.probes.receive(source)
         if text is None:
             return

@@ -134,11 +134,7 @@ class InFlight:
         self._expected += [len(chunk) for _, chunk in chunks]
 
     def collect(self, waiter: Waiter) -> None:
-        """Wait for what has been posted to be received.
-
-        Raises:
-            DeliveryError: it has not the announced size.
-        """
+        """Wait for what has been posted to be received; a DeliveryError where it has not the announced size."""
         requests = self.arriving
         if not requests:
             return
@@ -155,11 +151,7 @@ class InFlight:
         return self._statuses[: len(self.arriving)]
 
     def check(self, statuses: Sequence[MPI.Status]) -> None:
-        """All that was posted has been received, with these statuses.
-
-        Raises:
-            DeliveryError: it has not the announced size.
-        """
+        """All that was posted has been received, with these statuses; a DeliveryError of any other size."""
         expected, byte = self._expected, self._byte
         self.arriving, self._expected = [], []
         # A shorter message would leave what was in the memory before; a longer one is an error of MPI.

@@ -267,11 +267,7 @@ class Leaders:
             flight.leaving.extend(map(flight.comm.Isend, repeat([chunk, len(chunk), self._byte]), ranks, repeat(tag)))
 
     def _receive(self, places: Sequence[tuple[int, memoryview]]) -> Iterator[None]:
-        """Receive texts, by rank, into places of their sizes.
-
-        Raises:
-            DeliveryError: one of another size has come.
-        """
+        """Receive texts, by rank, into places of their sizes; a DeliveryError where one of another size has come."""
         if not places:
             return
         flight = self._flight

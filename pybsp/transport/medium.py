@@ -219,11 +219,7 @@ class MPITransport(ABC):
 
     @abstractmethod
     def _complete(self, kind: int, note: object, parcels: Parcels, grace: float | None) -> Arrival:
-        """Complete an exchange: wait for the others, and receive.
-
-        Raises:
-            TimeoutError: not all have come within the grace period.
-        """
+        """Complete an exchange: wait for the others, up to the grace period (then a TimeoutError), and receive."""
 
     @property
     def sparse(self) -> SparseExchanges:

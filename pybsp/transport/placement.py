@@ -6,7 +6,7 @@ import socket
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import UsageError
+from ..errors import usage_error
 from ..ground import settings
 from ..processes import process
 
@@ -22,10 +22,8 @@ def configured() -> bool | None:
     """PYBSP_AGGREGATE: whether messages between nodes are aggregated; None: where that pays."""
     text = settings.text(settings.AGGREGATE)
     if text not in ("", "0", "1"):
-        raise UsageError(
-            f"PYBSP_AGGREGATE: expected 1 for one message from node to node, or 0 for one from each rank to each, "
-            f"got {text!r}"
-        )
+        expected = "1 for one message from node to node, or 0 for one from each rank to each"
+        raise usage_error("PYBSP_AGGREGATE", expected, f"{text!r}")
     return None if not text else text == "1"
 
 

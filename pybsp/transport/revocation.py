@@ -114,11 +114,7 @@ class Revocation:
         return any(isinstance(word, Failure) and word.ends for word in self._words)
 
     def look(self) -> None:
-        """Let MPI move on; in a wait.
-
-        Raises:
-            RevokedError: another processor has left an exchange.
-        """
+        """Let MPI move on, in a wait; a RevokedError where another processor has left an exchange."""
         if self.cause is not None:
             raise RevokedError
         crossing = self.crossing

@@ -18,7 +18,7 @@ import atexit
 import sys
 from typing import TYPE_CHECKING
 
-from ..errors import UsageError
+from ..errors import usage_error
 from ..ground import settings
 from ..processes import process
 from .arena import SharedPool, free_bytes
@@ -132,7 +132,5 @@ def configured_bytes() -> int:
     """Bytes of a rank's part, at most: PYBSP_SHARED."""
     text = settings.text(settings.SHARED)
     if text and not text.isdigit():
-        raise UsageError(
-            f"PYBSP_SHARED: expected a number of bytes, of each rank's shared memory, or 0 for none, got {text!r}"
-        )
+        raise usage_error("PYBSP_SHARED", "a number of bytes, of each rank's shared memory, or 0 for none", f"{text!r}")
     return int(text) if text else LARGEST

@@ -363,11 +363,7 @@ def packed_section(mail: bytes | bytearray | memoryview) -> Section:
 
 
 def written(records: list[tuple[Any, ...]], words: int, messages: int) -> bytearray:
-    """Packed mail of records of Python.
-
-    Raises:
-        ValueError: there is something in them that marshal does not know.
-    """
+    """Packed mail of records of Python; a ValueError where marshal does not know something in them."""
     mail = bytearray(pack("3q", PACKED | 1 << 8 * WRITTEN, words, messages))
     mail += marshal.dumps(records, MARSHAL)
     return mail

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...errors import UsageError
+from ...errors import argument_error
 from ...machines.bsp import BSPMachine
 from ...machines.ebsp import EBSPMachine
 from ..relation import Relation
@@ -61,17 +61,11 @@ class Routes(NamedTuple):
 
 
 def routes(operation: str, relation: Relation, words: ArrayLike) -> Routes:
-    """The packets of a relation, each with so many words.
-
-    Raises:
-        UsageError: words are not one whole number of at least 0, or one for each packet.
-    """
+    """The packets of a relation, each with so many words: one number of them, or one for each; else a UsageError."""
     counts = np.asarray(words)
     if counts.dtype.kind not in "iu" or counts.shape not in ((), (len(relation),)) or counts.min(initial=0) < 0:
-        raise UsageError(
-            f"{operation}: argument words: expected a whole number of at least 0, or one for each of {len(relation)} "
-            f"packets, got {words!r:.80}"
-        )
+        expected = f"a whole number of at least 0, or one for each of {len(relation)} packets"
+        raise argument_error(operation, "words", expected, f"{words!r:.80}")
     away = relation.sources != relation.destinations
     sources = relation.sources[away]
     order = sources.argsort(kind="stable")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from ...errors import UsageError
+from ...errors import argument_error
 from ...ground.convert import whole
 from ...machines.bsp import BSPMachine
 from ...machines.ebsp import EBSPMachine
@@ -77,13 +76,10 @@ def hypercube_router(*, packet: int = PACKET, seed: int = 0) -> Forwarding:
 
 
 def _options(name: str, packet: int, seed: int) -> Forwarding:
-    def refuse(argument: str, expected: str, got: Any) -> UsageError:
-        function = name.replace("-", "_")
-        return UsageError(f"pybsp.routing.{function}_router: argument {argument}: expected {expected}, got {got!r}")
-
+    operation = f"pybsp.routing.{name.replace('-', '_')}_router"
     size, begin = whole(packet), whole(seed)
     if size is None or not CELL <= size <= LARGEST:
-        raise refuse("packet", f"a whole number of bytes from {CELL} to {LARGEST}", packet)
+        raise argument_error(operation, "packet", f"a whole number of bytes from {CELL} to {LARGEST}", repr(packet))
     if begin is None:
-        raise refuse("seed", "a whole number", seed)
+        raise argument_error(operation, "seed", "a whole number", repr(seed))
     return Forwarding(name, size, begin)

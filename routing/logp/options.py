@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import UsageError
+from ...errors import argument_error
 from ...ground.convert import whole
 from ...logp.arguments import CAPACITIES, SCHEDULES
 from ...machines.bsp import BSPMachine
@@ -97,24 +97,21 @@ def logp_router(
         >>> pybsp.simulate(main, p=4, router=logp_router("offline", schedule="random", seed=1)).results
         [3, 0, 1, 2]
     """
-
-    def refuse(argument: str, expected: str, got: Any) -> UsageError:
-        return UsageError(f"pybsp.routing.logp_router: argument {argument}: expected {expected}, got {got!r}")
-
+    operation = "pybsp.routing.logp_router"
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
-        raise refuse("algorithm", f"one of {', '.join(ALGORITHMS)}", algorithm)
+        raise argument_error(operation, "algorithm", f"one of {', '.join(ALGORITHMS)}", repr(algorithm))
     if machine is not None and not isinstance(machine, LogPMachine):
-        raise refuse("machine", "a pybsp.LogPMachine", machine)
+        raise argument_error(operation, "machine", "a pybsp.LogPMachine", repr(machine))
     if not isinstance(schedule, str) or schedule not in SCHEDULES:
-        raise refuse("schedule", f"one of {', '.join(SCHEDULES)}", schedule)
+        raise argument_error(operation, "schedule", f"one of {', '.join(SCHEDULES)}", repr(schedule))
     begin, size = whole(seed), whole(packet)
     if begin is None:
-        raise refuse("seed", "a whole number", seed)
+        raise argument_error(operation, "seed", "a whole number", repr(seed))
     if size is None or size < 1:
-        raise refuse("packet", "a whole number of bytes of at least 1", packet)
+        raise argument_error(operation, "packet", "a whole number of bytes of at least 1", repr(packet))
     if not isinstance(capacity, str | None) or capacity not in CAPACITIES:
-        raise refuse("capacity", '"global", "window", "per-pair" or None', capacity)
+        raise argument_error(operation, "capacity", '"global", "window", "per-pair" or None', repr(capacity))
     more: Any = float(beta) if isinstance(beta, (np.integer, np.floating)) else beta
     if more is not None and not (type(more) in (int, float) and 0 < more < BETA_END):
-        raise refuse("beta", f"a number above 0 and below {BETA_END:g}, or None", beta)
+        raise argument_error(operation, "beta", f"a number above 0 and below {BETA_END:g}, or None", repr(beta))
     return LogPRouting(algorithm, machine, schedule, begin, size, capacity, more)

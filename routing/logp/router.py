@@ -341,11 +341,7 @@ def cut(parcel: Parcel, most: int) -> list[bytes]:
 
 
 def put_together(packets: Sequence[Packet], pid: int, own: Parcel | None, pool: BufferPool) -> list[tuple[int, Parcel]]:
-    """Parcels in the order of sources; `own` goes from this processor to itself.
-
-    Raises:
-        DeliveryError: packets are missing, are here twice, or belong elsewhere.
-    """
+    """Parcels in the order of sources, with `own`, to itself; a DeliveryError where packets are missing or wrong."""
     arrived: list[tuple[int, Parcel]] = [] if own is None else [(pid, own)]
     for source, of_source in itertools.groupby(
         sorted(packets, key=lambda packet: packet[:2]), lambda packet: packet[0]

@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 
 from ...bsp import BSP
 from ...collectives.broadcast import broadcast
-from ...errors import UsageError
+from ...errors import UsageError, argument_error
 from ...ground.convert import check_program, what
 from ...logp.engine import Simulation
 from ...logp.processor import Program
@@ -86,11 +86,11 @@ def _logp_on_bsp(
     operation = "pybsp.routing.logp_on_bsp"
     check_program(operation, "program", program, "LogP processor")
     if machine is not None and not isinstance(machine, LogPMachine):
-        raise UsageError(f"{operation}: argument machine: expected a pybsp.LogPMachine, got {type(machine).__name__}")
+        raise argument_error(operation, "machine", "a pybsp.LogPMachine", type(machine).__name__)
     if stalls is not None and type(stalls) is not bool:
-        raise UsageError(f"{operation}: argument stalls: expected None, False or True, got {stalls!r}")
+        raise argument_error(operation, "stalls", "None, False or True", f"{stalls!r}")
     if type(trace) is not bool:
-        raise UsageError(f"{operation}: argument trace: expected True or False, got {trace!r}")
+        raise argument_error(operation, "trace", "True or False", f"{trace!r}")
 
     def main(bsp: BSP, *args: Any, **kwargs: Any) -> Any:
         if not isinstance(bsp, BSP):
@@ -140,10 +140,8 @@ def execution(outcomes: Sequence[tuple[Any, Part]]) -> Simulation:
     """
     found = outcomes if isinstance(outcomes, Sequence) and all(map(_is_outcome, outcomes)) else ()
     if not found or len(found) != found[0][1].machine.p:
-        raise UsageError(
-            "pybsp.routing.logp_on_bsp.execution: argument outcomes: expected (result, part) of each processor, as "
-            f"what logp_on_bsp(program, trace=True) gives returns it, got {what(outcomes)}"
-        )
+        expected = "(result, part) of each processor, as what logp_on_bsp(program, trace=True) gives returns it"
+        raise argument_error("pybsp.routing.logp_on_bsp.execution", "outcomes", expected, what(outcomes))
     return put_together(found)
 
 

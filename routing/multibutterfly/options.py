@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
-from ...errors import UsageError
+from ...errors import argument_error
 from ...ground.convert import whole
 from ...machines.bsp import BSPMachine
 from ...machines.ebsp import EBSPMachine
@@ -84,10 +83,7 @@ def multibutterfly_router(
         >>> pybsp.simulate(main, p=2, router=multibutterfly_router(seed=1)).results
         [1, 0]
     """
-
-    def refuse(argument: str, expected: str, got: Any) -> UsageError:
-        return UsageError(f"pybsp.routing.multibutterfly_router: argument {argument}: expected {expected}, got {got!r}")
-
+    operation = "pybsp.routing.multibutterfly_router"
     ranges = {
         "d": (d, 1, MOST),
         "L": (L, 1, MOST),
@@ -102,11 +98,11 @@ def multibutterfly_router(
         number = whole(value)
         if number is None or not least <= number <= most:
             fits = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
-            raise refuse(name, f"a whole number {fits}", value)
+            raise argument_error(operation, name, f"a whole number {fits}", repr(value))
         numbers[name] = number
     selected = whole(R)
     if selected is None or selected <= 4 or selected & (selected - 1):
-        raise refuse("R", "a power of two greater than 4", R)
+        raise argument_error(operation, "R", "a power of two greater than 4", repr(R))
     if numbers["d"] < selected:
-        raise refuse("d", f"at least R = {selected}", d)
+        raise argument_error(operation, "d", f"at least R = {selected}", repr(d))
     return MultibutterflyRouting(R=selected, **numbers)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...errors import UsageError
+from ...errors import usage_error
 
 
 class Parameters(NamedTuple):
@@ -31,10 +31,8 @@ class Parameters(NamedTuple):
     def check(self, d: int) -> None:
         """Raises UsageError where they do not fit a multibutterfly with d."""
         if not isinstance(self.R, (int, np.integer)) or self.R <= 4 or self.R & (self.R - 1):
-            raise UsageError(f"Parameters: R: expected a power of two greater than 4, got {self.R}; 8 is the least")
+            raise usage_error("Parameters: R", "a power of two greater than 4", self.R, "8 is the least")
         if d < self.R:
-            raise UsageError(
-                f"Parameters: R: expected at most d = {d} edges, got {self.R}; d from {self.R} on would do"
-            )
+            raise usage_error("Parameters: R", f"at most d = {d} edges", self.R, f"d from {self.R} on would do")
         if not all(isinstance(times, (int, np.integer)) and times >= 1 for times in (self.Z, self.Y)):
-            raise UsageError(f"Parameters: Z, Y: expected whole numbers of at least 1, got {self.Z} and {self.Y}")
+            raise usage_error("Parameters: Z, Y", "whole numbers of at least 1", f"{self.Z} and {self.Y}")

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...errors import RoutingError, UsageError
+from ...errors import RoutingError, UsageError, usage_error
 from ..seeds import Seed, generator
 from .adaptive import ROUTINGS, Choice, Ways
 from .graph import Ints
@@ -174,11 +174,7 @@ def source_rate(network: Network, period: Ints) -> float:
 
 
 def check_load(argument: str, network: Network, load: float, period: Ints) -> None:
-    """Refuse a load above what a source can send.
-
-    Raises:
-        UsageError: it is.
-    """
+    """Refuse a load above what a source can send, with a UsageError."""
     rate = source_rate(network, period)
     if load > rate * (1 + 1e-12) and network.p > 1:
         raise UsageError(
@@ -196,23 +192,21 @@ def _check(
     until: int | None,
 ) -> None:
     if not isinstance(network, Network):
-        raise UsageError(f"flow: network: expected a Network, got {network!r:.80}")
+        raise usage_error("flow: network", "a Network", f"{network!r:.80}")
     if not isinstance(injections, Injections):
-        raise UsageError(f"flow: injections: expected Injections, got {injections!r:.80}")
+        raise usage_error("flow: injections", "Injections", f"{injections!r:.80}")
     times = injections.times
     if len(times) and (times[0] < 0 or (times[1:] < times[:-1]).any()):
-        raise UsageError(
-            "flow: injections: times: expected steps from 0 on, ascending, as `Injections.at` makes them of any order, "
-            f"got {times!r:.60}"
-        )
+        expected = "steps from 0 on, ascending, as `Injections.at` makes them of any order"
+        raise usage_error("flow: injections: times", expected, f"{times!r:.60}")
     if injections.p != network.p:
         raise RoutingError(f"flow: expected injections for p = {network.p} processors, got some for p = {injections.p}")
     if not callable(routing) and routing not in ROUTINGS:
-        raise UsageError(f"flow: routing: expected one of {', '.join(ROUTINGS)}, or a function, got {routing!r}")
+        raise usage_error("flow: routing", f"one of {', '.join(ROUTINGS)}, or a function", f"{routing!r}")
     for name, number, least in (("buffers", buffers, 1), ("channels", channels, 1), ("until", until, 0)):
         whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
         if number is not None and (not whole or number < least):
-            raise UsageError(f"flow: {name}: expected a whole number from {least} on, or None, got {number!r}")
+            raise usage_error(f"flow: {name}", f"a whole number from {least} on, or None", f"{number!r}")
 
 
 def _per_link(name: str, given: ArrayLike, links: int) -> Ints:

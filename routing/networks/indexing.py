@@ -35,28 +35,16 @@ class Indexing(NamedTuple):
     curve: Callable[[int], tuple[Ints, Ints]]
 
     def side(self, p: int) -> int:
-        """The side of the square of p nodes.
-
-        Raises:
-            RoutingError: p does not fit; the text names the nearest that would.
-        """
+        """The side of the square of p nodes; a RoutingError that names the nearest p where this does not fit."""
         n = fit(f"mesh under {self.name} indexing", p, self.rule, self.size, self.first)
         return math.isqrt(self.size(n))
 
     def coordinates(self, p: int) -> Ints:
-        """Row and column of each number, shape (p, 2).
-
-        Raises:
-            RoutingError: p does not fit.
-        """
+        """Row and column of each number, shape (p, 2); a RoutingError where p does not fit."""
         return np.stack(self.curve(self.side(p)), axis=1)
 
     def numbers(self, p: int) -> Ints:
-        """The inverse: the number of the node in each row and column, shape (side, side).
-
-        Raises:
-            RoutingError: p does not fit.
-        """
+        """The inverse: the node in each row and column, shape (side, side); a RoutingError where p does not fit."""
         rows, columns = self.curve(side := self.side(p))
         found = np.empty((side, side), np.int64)
         found[rows, columns] = np.arange(p)
@@ -112,11 +100,7 @@ INDEXINGS = {
 
 
 def indexing(name: str) -> Indexing:
-    """The indexing of that name.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The indexing of that name; a UsageError where there is none."""
     if not isinstance(name, str) or name not in INDEXINGS:
         raise UsageError(f"mesh: indexing: expected one of {', '.join(INDEXINGS)}, got {name!r}")
     return INDEXINGS[name]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...errors import UsageError
+from ...errors import usage_error
 from ..decomposition import relation as checked_relation
 from ..relation import Relation
 from ..seeds import Seed, generator
@@ -69,18 +69,14 @@ class Injections(NamedTuple):
         out, into = checked_relation("Injections.at", sources, destinations, p)
         when = np.asarray(times)
         if when.shape != out.shape or not (np.issubdtype(when.dtype, np.integer) or not when.size):
-            raise UsageError(
-                f"Injections.at: times: expected integers of shape {out.shape}, as sources, got {when.dtype} of shape "
-                f"{when.shape}"
-            )
+            expected = f"integers of shape {out.shape}, as sources"
+            raise usage_error("Injections.at: times", expected, f"{when.dtype} of shape {when.shape}")
         if when.size and when.min() < 0:
             first = int(np.flatnonzero(when < 0)[0])
-            raise UsageError(
-                f"Injections.at: times: expected steps from 0 on, got {when[first]} for packet {first}: that is past "
-                "when the network begins"
-            )
+            got = f"{when[first]} for packet {first}: that is past when the network begins"
+            raise usage_error("Injections.at: times", "steps from 0 on", got)
         if when.size and when.max() > _LAST:
-            raise UsageError(f"Injections.at: times: expected steps up to 2^62, got {when.max()}")
+            raise usage_error("Injections.at: times", "steps up to 2^62", when.max())
         order = np.argsort(when, kind="stable")
         return cls(when[order].astype(np.int64), out[order], into[order], int(p))
 
@@ -132,20 +128,18 @@ class Injections(NamedTuple):
             UsageError: no relations, of several p, or as many starts as there are none.
         """
         if not (isinstance(relations, Sequence) and all(isinstance(one, Relation) for one in relations)):
-            raise UsageError(f"Injections.supersteps: relations: expected Relations, got {relations!r:.80}")
+            raise usage_error("Injections.supersteps: relations", "Relations", f"{relations!r:.80}")
         if not isinstance(starts, (Sequence, np.ndarray)):
-            raise UsageError(f"Injections.supersteps: starts: expected a step for each relation, got {starts!r:.80}")
+            raise usage_error("Injections.supersteps: starts", "a step for each relation", f"{starts!r:.80}")
         if not len(relations) or len(relations) != len(starts):
-            raise UsageError(
-                f"Injections.supersteps: expected one or more relations and a start for each, got {len(relations)} and "
-                f"{len(starts)}"
-            )
+            expected = "one or more relations and a start for each"
+            raise usage_error("Injections.supersteps", expected, f"{len(relations)} and {len(starts)}")
         sizes = sorted({relation.p for relation in relations})
         if len(sizes) > 1:
-            raise UsageError(f"Injections.supersteps: relations: expected all of one p, got p = {sizes}")
+            raise usage_error("Injections.supersteps: relations", "all of one p", f"p = {sizes}")
         for start in starts:
             if isinstance(start, bool) or not isinstance(start, (int, np.integer)) or not 0 <= start <= _LAST:
-                raise UsageError(f"Injections.supersteps: starts: expected steps from 0 to 2^62, got {start!r}")
+                raise usage_error("Injections.supersteps: starts", "steps from 0 to 2^62", f"{start!r}")
         return cls.at(
             np.repeat(np.asarray(starts, np.int64), [relation.M for relation in relations]),
             np.concatenate([relation.sources for relation in relations]),
@@ -157,15 +151,13 @@ class Injections(NamedTuple):
 def _positive(operation: str, **numbers: object) -> None:
     for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
-            raise UsageError(f"{operation}: {name}: expected a whole number from 1 on, got {number!r}")
+            raise usage_error(f"{operation}: {name}", "a whole number from 1 on", f"{number!r}")
 
 
 def _load(operation: str, load: object) -> None:
     if isinstance(load, bool) or not isinstance(load, (int, float, np.number)) or not 0 < load <= _MOST:
-        raise UsageError(
-            f"{operation}: load: expected packets for each processor and step, above 0 and at most {_MOST:g}, got "
-            f"{load!r:.60}"
-        )
+        expected = f"packets for each processor and step, above 0 and at most {_MOST:g}"
+        raise usage_error(f"{operation}: load", expected, f"{load!r:.60}")
 
 
 def _destinations(

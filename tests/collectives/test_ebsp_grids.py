@@ -10,8 +10,9 @@ import pytest
 
 import pybsp
 from pybsp import BSPMachine, EBSPMachine, Superstep
+from pybsp.collectives.blocks import begins
 from pybsp.collectives.ebsp.matrix_multiplication import matrix_multiplication, matrix_multiplication_grid
-from pybsp.collectives.ebsp.partition import Grid, begins, blocked, factorizations, sliced
+from pybsp.collectives.ebsp.partition import Grid, blocked, factorizations, sliced
 from pybsp.collectives.ebsp.stencil import stencil, stencil_grid
 from pybsp.collectives.plan import Step
 from pybsp.rides.ride import Stream

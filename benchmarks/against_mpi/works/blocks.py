@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -44,17 +45,22 @@ def space(size: int, p: int) -> int:
     return p * (6 * p + 1) * size
 
 
-def blocks(job: ComparisonJob, size: int) -> Prepared:
-    """A program that has its data where it computes it; raw MPI sends it from there."""
+def _in_place(job: ComparisonJob, words: int, *buffers: Array) -> Iterator[list[Any]]:
+    """As Alltoallv takes arrays in which each processor has a block of so many words, but this one's is not sent."""
     from mpi4py import MPI
 
+    counts, _ = layout([words * (d in job.partners) for d in range(job.p)])
+    starts = words * np.arange(job.p, dtype=np.int32)
+    return ([buffer, counts, starts, MPI.DOUBLE] for buffer in buffers)
+
+
+def blocks(job: ComparisonJob, size: int) -> Prepared:
+    """A program that has its data where it computes it; raw MPI sends it from there."""
     bsp, comm, p, partners = job.bsp, job.comm, job.p, job.partners
     words = size // WORD
     base = values(words, job.pid)
     out, into = np.zeros((p, words)), np.zeros((p, words))
-    counts, _ = layout([words * (d in partners) for d in range(p)])
-    starts = words * np.arange(p, dtype=np.int32)
-    sends, receives = [out, counts, starts, MPI.DOUBLE], [into, counts, starts, MPI.DOUBLE]
+    sends, receives = _in_place(job, words, out, into)
     rows = [(d, out[d]) for d in partners]
     unpickled: list[Array] = []
 
@@ -123,17 +129,13 @@ def rooms(job: ComparisonJob, size: int) -> Prepared:
 
 def columns(job: ComparisonJob, size: int) -> Prepared:
     """A program whose data does not lie as it is to be sent: MPI's buffer has to be packed, `send` packs."""
-    from mpi4py import MPI
-
     bsp, comm, p, partners = job.bsp, job.comm, job.p, job.partners
     wide = 64  # columns of a block
     high = size // WORD // wide
     base = values(p * high * wide, job.pid).reshape(high, p * wide)
     matrix = np.zeros_like(base)
     out, into = np.zeros((p, high, wide)), np.zeros((p, high, wide))
-    counts, _ = layout([high * wide * (d in partners) for d in range(p)])
-    starts = high * wide * np.arange(p, dtype=np.int32)
-    sends, receives = [out, counts, starts, MPI.DOUBLE], [into, counts, starts, MPI.DOUBLE]
+    sends, receives = _in_place(job, high * wide, out, into)
     parts = [(d, matrix[:, wide * d : wide * (d + 1)]) for d in partners]
     unpickled: list[Array] = []
 

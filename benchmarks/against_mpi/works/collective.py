@@ -85,57 +85,39 @@ def broadcasting(job: ComparisonJob, words: int) -> Prepared:
 
 def prefixing(job: ComparisonJob, words: int) -> Prepared:
     """Sums of arrays, elementwise. Who is last waits for all; the others of MPI's may be repetitions ahead."""
-    from mpi4py import MPI
-
-    bsp, comm = job.bsp, job.comm
-    base, data, sums = values(words, job.pid), np.zeros(words), np.zeros(words)
-    read: list[Array] = [sums]
-
-    def ours(number: int) -> None:
-        np.add(base, number, data)
-        read[0] = prefix(bsp, data, np.add)
-        read[0].sum()
-
-    def raw(number: int) -> None:
-        np.add(base, number, data)
-        comm.Scan([data, words, MPI.DOUBLE], [sums, words, MPI.DOUBLE], MPI.SUM)
-        read[0] = sums
-        sums.sum()
-
-    def pickled(number: int) -> None:
-        np.add(base, number, data)
-        read[0] = comm.scan(data, MPI.SUM)
-        read[0].sum()
-
-    runs = {OURS: ours, SCAN: raw, "pickle scan": pickled}
-    return compared(runs, lambda: [read[0].copy()], sent=WORD * words if words > 1000 else 0)
+    return _summing(job, words, prefix, SCAN, job.comm.Scan, job.comm.scan)
 
 
 def allreducing(job: ComparisonJob, words: int) -> Prepared:
     """Sums of arrays, elementwise, on all processors."""
+    return _summing(job, words, allreduce, ALLREDUCE, job.comm.Allreduce, job.comm.allreduce)
+
+
+def _summing(job: ComparisonJob, words: int, collective: Any, name: str, of_buffers: Any, of_objects: Any) -> Prepared:
+    """A collective of pybsp, against two of MPI, by which every processor has a sum."""
     from mpi4py import MPI
 
-    bsp, comm = job.bsp, job.comm
+    bsp = job.bsp
     base, data, sums = values(words, job.pid), np.zeros(words), np.zeros(words)
     read: list[Array] = [sums]
 
     def ours(number: int) -> None:
         np.add(base, number, data)
-        read[0] = allreduce(bsp, data, np.add)
+        read[0] = collective(bsp, data, np.add)
         read[0].sum()
 
     def raw(number: int) -> None:
         np.add(base, number, data)
-        comm.Allreduce([data, words, MPI.DOUBLE], [sums, words, MPI.DOUBLE], MPI.SUM)
+        of_buffers([data, words, MPI.DOUBLE], [sums, words, MPI.DOUBLE], MPI.SUM)
         read[0] = sums
         sums.sum()
 
     def pickled(number: int) -> None:
         np.add(base, number, data)
-        read[0] = comm.allreduce(data, MPI.SUM)
+        read[0] = of_objects(data, MPI.SUM)
         read[0].sum()
 
-    runs = {OURS: ours, ALLREDUCE: raw, "pickle allreduce": pickled}
+    runs = {OURS: ours, name: raw, f"pickle {of_objects.__name__}": pickled}
     return compared(runs, lambda: [read[0].copy()], sent=WORD * words if words > 1000 else 0)
 
 

@@ -25,44 +25,33 @@ def works(_: str) -> Iterator[Work]:
 
 def allreducing(job: ComparisonJob, _: int) -> Prepared:
     """Sums on all processors."""
-    from mpi4py import MPI
-
-    bsp, comm, (base, read, got) = job.bsp, job.comm, _number(job)
-    out, into, sends, receives = _buffers()
-
-    def ours(number: int) -> None:
-        read[0] = allreduce(bsp, base + number, np.add)
-
-    def raw(number: int) -> None:
-        out[0] = base + number
-        comm.Allreduce(sends, receives, MPI.SUM)
-        read[0] = into.item()
-
-    def pickled(number: int) -> None:
-        read[0] = comm.allreduce(base + number, MPI.SUM)
-
-    return _compared({OURS: ours, ALLREDUCE: raw, "pickle allreduce": pickled}, got)
+    return _summing(job, allreduce, ALLREDUCE, job.comm.Allreduce, job.comm.allreduce)
 
 
 def prefixing(job: ComparisonJob, _: int) -> Prepared:
     """Who is last waits for all; the others of MPI's may be repetitions ahead."""
+    return _summing(job, prefix, SCAN, job.comm.Scan, job.comm.scan)
+
+
+def _summing(job: ComparisonJob, collective: Any, name: str, of_buffers: Any, of_objects: Any) -> Prepared:
+    """A collective of pybsp, against two of MPI, by which every processor has a sum."""
     from mpi4py import MPI
 
-    bsp, comm, (base, read, got) = job.bsp, job.comm, _number(job)
+    bsp, (base, read, got) = job.bsp, _number(job)
     out, into, sends, receives = _buffers()
 
     def ours(number: int) -> None:
-        read[0] = prefix(bsp, base + number, np.add)
+        read[0] = collective(bsp, base + number, np.add)
 
     def raw(number: int) -> None:
         out[0] = base + number
-        comm.Scan(sends, receives, MPI.SUM)
+        of_buffers(sends, receives, MPI.SUM)
         read[0] = into.item()
 
     def pickled(number: int) -> None:
-        read[0] = comm.scan(base + number, MPI.SUM)
+        read[0] = of_objects(base + number, MPI.SUM)
 
-    return _compared({OURS: ours, SCAN: raw, "pickle scan": pickled}, got)
+    return _compared({OURS: ours, name: raw, f"pickle {of_objects.__name__}": pickled}, got)
 
 
 def broadcasting(job: ComparisonJob, _: int) -> Prepared:

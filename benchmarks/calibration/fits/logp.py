@@ -382,10 +382,8 @@ def _jumps(sizes: Sequence[_Size]) -> tuple[int, ...]:
     begins = [*_segments(k, trips), len(sizes)]
     jumps = []
     for start, middle, end in zip(begins, begins[1:], begins[2:], strict=False):
-        before, after = (
-            _FittedLine.through(k[start:middle], trips[start:middle]),
-            _FittedLine.through(k[middle:end], trips[middle:end]),
-        )
+        before = _FittedLine.through(k[start:middle], trips[start:middle])
+        after = _FittedLine.through(k[middle:end], trips[middle:end])
         if abs(after(k[middle]) / before(k[middle]) - 1) > JUMP:
             jumps.append(sizes[middle].size)
     return tuple(jumps)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from pybsp.errors import UsageError
+from pybsp.errors import usage_error
 
 from ..samples import Point, Sample
 
@@ -47,10 +47,8 @@ def bspbench(samples: Iterable[Sample]) -> dict[str, float]:
     if len(inside) >= 2:
         line = inside  # else there are none there but what there is
     if len(line) < 2:
-        raise UsageError(
-            f"method bspbench: expected total exchanges of at least two values of h, all of messages of {smallest} "
-            f"bytes, got {len(line)}; calibrate with --only bsp, or take another method"
-        )
+        expected = f"total exchanges of at least two values of h, all of messages of {smallest} bytes"
+        raise usage_error("method bspbench", expected, len(line), "calibrate with --only bsp, or take another method")
     h, seconds = np.array(list(line)), np.array(list(line.values()))
     g = float(((h - h.mean()) * (seconds - seconds.mean())).sum() / ((h - h.mean()) ** 2).sum())
     found = {"l": float(seconds.mean() - g * h.mean()), "g": g, "o_msg": 0.0, "points": float(len(line))}
@@ -94,10 +92,9 @@ def bsponmpi(samples: Iterable[Sample]) -> dict[str, float]:
         if key < best[0]:
             best = (key, {"l": l, "g": g, "o_msg": o_msg, "points": 3.0 + bool(empty)})
     if not best[1]:
-        raise UsageError(
-            "method bsponmpi: expected total exchanges of n messages of w bytes, of a multiple of n, and of a multiple "
-            f"of w, got none such among {len(exact)} exchanges; calibrate at a higher level, or take another method"
-        )
+        expected = "total exchanges of n messages of w bytes, of a multiple of n, and of a multiple of w"
+        way_out = "calibrate at a higher level, or take another method"
+        raise usage_error("method bsponmpi", expected, f"none such among {len(exact)} exchanges", way_out)
     return best[1]
 
 

@@ -34,7 +34,7 @@ def noise(raw: Raw) -> tuple[Noise, tuple[Flag, ...]]:
     points = grouped(samples, attrgetter("point"))
     supersteps = [sample for sample in samples if sample.point.experiment not in ("rate", "logp")]
     drift, flags = _drift(supersteps)
-    skew = [_skew(of) for of in points.values() if len(of) >= 5]
+    skew = [np.mean([one.seconds for one in of]) / median_seconds(of) for of in points.values() if len(of) >= 5]
     quiet = Noise(
         mean_over_median=float(np.median(skew)) if skew else 1.0,
         drift=drift,
@@ -50,10 +50,6 @@ def noise(raw: Raw) -> tuple[Noise, tuple[Flag, ...]]:
     if quiet.unconverged:
         flags.append(flag("not-converged", unconverged=quiet.unconverged, points=quiet.points))
     return quiet, tuple(flags)
-
-
-def _skew(samples: Sequence[Sample]) -> float:
-    return float(np.mean([sample.seconds for sample in samples])) / median_seconds(samples)
 
 
 def _unconverged(samples: Sequence[Sample]) -> bool:

@@ -93,9 +93,6 @@ class Aggregated(ByRequests, Showing):
         missing = [self._ranks[d] for d in absent] or self._leaders.awaited()
         return missing, [self._ranks[d] for d in near]
 
-    def _number(self) -> int:
-        return self._leaders.number
-
     def waits_for(self) -> Sequence[int]:
         leader = self._leaders.awaited_leader()
         return super().waits_for() or ([] if leader is None else [leader])

@@ -62,6 +62,3 @@ class ByMessages(ByRequests, Showing):
 
     def _awaited(self) -> tuple[list[int], list[int]]:
         return [self._ranks[d] for d in self._heads.awaited()], [self._ranks[d] for d in self._heads.peers]
-
-    def _number(self) -> int:
-        return self._heads.number

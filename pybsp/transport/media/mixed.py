@@ -95,6 +95,3 @@ class Mixed(Showing):
         absent = [*self._neighbours.awaited(), *self._heads.awaited()]
         known = [*self._neighbours.near, *self._heads.peers]
         return [self._ranks[d] for d in absent], [self._ranks[d] for d in known]
-
-    def _number(self) -> int:
-        return self._heads.number

@@ -175,6 +175,3 @@ class Near(Showing):
 
     def _awaited(self) -> tuple[list[int], list[int]]:
         return [self._ranks[d] for d in self._neighbours.awaited()], self._ranks
-
-    def _number(self) -> int:
-        return self.board.number

@@ -79,6 +79,9 @@ class Showing(MPITransport):
         except BaseException as error:
             return self.left(error, kind)
 
+    def _number(self) -> int:
+        return self.pad.number
+
     @abstractmethod
     def _post_showing(self, kind: int, parcels: Parcels) -> None:
         """Post parcels, and this processor's record."""

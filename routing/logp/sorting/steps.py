@@ -183,21 +183,29 @@ class Halves(SortingStep):
 
 
 @dataclass(frozen=True)
-class Transpose(SortingStep):
-    """Step 2 of columnsort: take the keys column by column, and lay them down row by row.
-
-    A column is `members` successive processors. Which of them holds a key does not matter, as columns are sorted next:
-    so the s processors at the same place of their columns exchange r/s keys each.
-    """
+class Relaid(SortingStep):
+    """A step of columnsort that lays the keys down otherwise; a column is `members` successive processors."""
 
     columns: int
     members: int
 
-    def slots(self, r: int) -> int:
-        return r - r // self.columns  # the rest stays where it is
-
     def work(self, r: int, p: int) -> int:
         return sequential(r, p)
+
+    def after(self, place: int, items: list[Keyed], received: dict[int, list[Keyed]]) -> list[Keyed]:
+        return by_key(item for source in sorted(received) for item in received[source])
+
+
+@dataclass(frozen=True)
+class Transpose(Relaid):
+    """Step 2 of columnsort: take the keys column by column, and lay them down row by row.
+
+    Which processor of a column holds a key does not matter, as columns are sorted next: so the s processors at the same
+    place of their columns exchange r/s keys each.
+    """
+
+    def slots(self, r: int) -> int:
+        return r - r // self.columns  # the rest stays where it is
 
     def comes(self, place: int, r: int) -> int:
         return r - r // self.columns
@@ -210,26 +218,17 @@ class Transpose(SortingStep):
             for k in range(share):
                 yield (turn - 1) * share + k, to * self.members + member, to + k * self.columns
 
-    def after(self, place: int, items: list[Keyed], received: dict[int, list[Keyed]]) -> list[Keyed]:
-        return by_key(item for source in sorted(received) for item in received[source])
-
 
 @dataclass(frozen=True)
-class Untranspose(SortingStep):
+class Untranspose(Relaid):
     """Step 4 of columnsort: take the keys row by row, and lay them down column by column.
 
     The rows of a processor are cut into s equal parts; part u of the processors at place m of their columns goes to
     processor m*s + u, which gives each processor of a column its share.
     """
 
-    columns: int
-    members: int
-
     def slots(self, r: int) -> int:
         return r - r // self.columns if self.members == 1 else r
-
-    def work(self, r: int, p: int) -> int:
-        return sequential(r, p)
 
     def comes(self, place: int, r: int) -> int:
         own = place // self.columns == place % self.members
@@ -242,6 +241,3 @@ class Untranspose(SortingStep):
             part = (column + turn) % self.columns
             for k in range(share):
                 yield (turn - 1) * share + k, member * self.columns + part, part * share + k
-
-    def after(self, place: int, items: list[Keyed], received: dict[int, list[Keyed]]) -> list[Keyed]:
-        return by_key(item for source in sorted(received) for item in received[source])
