@@ -167,7 +167,7 @@ def primitive(
         @wraps(cost)
         def cost_of(*args: CostArguments.args, **kwargs: CostArguments.kwargs) -> Cost:
             check_machine(f"{name}.cost", args[0] if args else kwargs.get("machine"))
-            with _numbers_of_64_bits(f"{name}.cost"):
+            with _refusing(name, "cost"):
                 return cost(*args, **kwargs)
 
         takes = signature(plan)
@@ -176,7 +176,7 @@ def primitive(
         def plan_of(*args: PlanArguments.args, **kwargs: PlanArguments.kwargs) -> Plan:
             given = takes.bind_partial(*args, **kwargs)
             _check_plan(f"{name}.plan", given.arguments)
-            with _numbers_of_64_bits(f"{name}.plan"):
+            with _refusing(name, "plan"):
                 return plan(*given.args, **given.kwargs)
 
         result = steps.__annotations__["return"].removeprefix("Supersteps[").removesuffix("]")
@@ -230,16 +230,22 @@ def _check_processor(name: str, given: Any) -> None:
 
 
 @contextmanager
-def _numbers_of_64_bits(name: str) -> Iterator[None]:
-    """Where sizes that are too large for numpy are refused by a cost, or a plan.
+def _refusing(name: str, what: str) -> Iterator[None]:
+    """Where a primitive's cost, or plan, refuses arguments in its own name, those too that another one refuses for it.
 
     Raises:
-        UsageError: they are.
+        UsageError: it does; sizes that are too large for numpy.
     """
+    called = f"{name}.{what}"
     try:
         yield
+    except UsageError as error:
+        text = str(error)
+        if text.startswith(called):
+            raise
+        raise UsageError(f"{called}: {text.removeprefix(f'{name}.plan: ').removeprefix('plan.cost: ')}") from None
     except OverflowError as error:
-        raise UsageError(f"{name}: expected sizes that are numbers of 64 bits, got larger ones ({error})") from None
+        raise UsageError(f"{called}: expected sizes that are numbers of 64 bits, got larger ones ({error})") from None
 
 
 _LEAST = {"p": 1, "degree": 2, "levels": 1, "k": 0}  # of arguments of plans
