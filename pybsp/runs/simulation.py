@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -84,6 +84,7 @@ class Simulation:
 
 
 LEAST_MEMORY = 1 << 16  # bytes of a virtual processor, whatever its program does
+CONTAINER = tuple(map(Path, ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")))  # its limit
 
 
 @dataclass
@@ -271,13 +272,23 @@ def simulate(
     return replace(done, failures=fate.failed, expected=fate.expected(done.time))
 
 
+@lru_cache(maxsize=1)
+def _memory() -> int:
+    """Bytes of this host's memory, or of what a container has of it."""
+    least = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for limit in CONTAINER:
+        with suppress(OSError, ValueError):  # there is none, or "max"
+            least = min(least, int(limit.read_text()))
+    return least
+
+
 def _require_memory(p: int) -> None:
     """Refuse so many processors that their memory is none of this host's; else it would be full before they run.
 
     Raises:
         UsageError: they are.
     """
-    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    there = _memory()
     if p * LEAST_MEMORY > there:
         raise UsageError(
             f"pybsp.simulate: argument p: expected at most {there // LEAST_MEMORY} virtual processors here, as each "
