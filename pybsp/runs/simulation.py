@@ -108,6 +108,7 @@ class SimulateOptions:
     replay: Replay | None = None
     trace: str | None = None
     router: str = "direct"  # of programs that name none
+    machine: BSPMachine | None = None  # likewise; None: that of PYBSP_MACHINE, else nominal
     runs: list[Simulation] | None = None  # where they are to be kept
     shown: int = 0  # bytes that ranks would show each other of what a small collective has: see `shown_by`
     trace_file: TraceFile | None = None
@@ -420,6 +421,8 @@ def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMac
 
 def _machine(argument: BSPMachine | EBSPMachine | None, p: int) -> tuple[BSPMachine | EBSPMachine, str | None]:
     """The machine of p virtual processors, and a warning where it was made for another p."""
+    if argument is None and _options is not None:
+        argument = _options.machine
     if not isinstance(argument, EBSPMachine):
         return machine_in_force(argument, p)
     if argument.network:
