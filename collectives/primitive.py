@@ -83,6 +83,7 @@ class Primitive(Protocol[Arguments, Result_co, CostArguments, PlanArguments]):
 
 PLAIN_NUMBERS = frozenset({bool, int, float, complex})
 NOT_SMALL: Final[Any] = object()  # instead of a result: it is to ride
+NOTHING: Final[Any] = object()  # instead of a value: there is none
 REMEMBERED = 256  # prepared calls of a processor
 FEW = 8  # functions of one code that they are of: those that are made for each call hold what their closures do
 
@@ -719,18 +720,24 @@ def in_turn(parts: Parts, op: Operator) -> Any:
 def combined(
     call: Call, letters: Sequence[Letter], value: Any, op: Operator, words: float, fold: Fold = in_turn
 ) -> Any:
-    """The values that came and the own one, combined in the order of pids; charges a flop a word for each use of op."""
+    """The values that came and the own one, combined in the order of pids; charges a flop a word for each use of op.
+
+    Args:
+        value: the own one; `NOTHING`: there is none.
+    """
     parts = [(letter.source, unpacked(letter.payload)) for letter in letters]
     place = sum(source < call.bsp.pid for source, _ in parts)
     own = value
     if isinstance(value, np.ndarray):
         own = value.view()
         own.flags.writeable = False  # an op that works in place would change the caller's
-    parts.insert(place, (call.bsp.pid, own))
+    if own is not NOTHING:
+        parts.insert(place, (call.bsp.pid, own))
+    one = parts[0][1]
 
     total = call.own(partial(fold, parts, op), "op")
-    call.bsp.work(len(letters) * words)
-    if isinstance(value, np.ndarray) and value.ndim == 0 and isinstance(total, np.generic):
+    call.bsp.work((len(parts) - 1) * words)
+    if isinstance(one, np.ndarray) and one.ndim == 0 and isinstance(total, np.generic):
         total = np.array(total)  # numpy's operators make numbers of arrays without axes
     return own_result(total)  # an op may give back what it was given
 

@@ -302,6 +302,7 @@ def test_one_alone_costs_together_what_its_plan_costs(p: int) -> None:
         collectives.broadcast.plan(p, degree=2),
     ]
     for degree in (2, 3, p + 1):
+        plans += [collectives.exclusive_prefix.plan(p, degree, order="fixed")]
         plans += [collectives.exclusive_prefix.plan(p, degree), collectives.segmented_prefix.plan(p, degree)]
         plans += [collectives.prefix.plan(p, degree, order=order) for order in ("any", "fixed")]
     machine = BSPMachine.nominal(p)
