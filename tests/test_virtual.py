@@ -270,6 +270,15 @@ def test_the_place_of_an_exception_is_noted_where_there_are_several_processors(p
     assert "".join(getattr(caught.value, "__notes__", [outcome(caught.value).place])) == place
 
 
+def test_a_traceback_ends_with_the_place_of_an_exception_that_nobody_catches(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        pybsp.simulate(lambda bsp: 1 / (bsp.pid - 1), p=3)
+    sys.excepthook(caught.type, caught.value, caught.tb)
+    assert capsys.readouterr().err.endswith("division by zero\n(on virtual processor 1 of 3, in superstep 0)\n")
+
+
 def test_processors_that_do_different_things_raise_a_sync_error() -> None:
     def main(bsp: pybsp.BSP) -> None:
         if bsp.pid == 2:

@@ -16,7 +16,16 @@ from ..checkpoints.due import Every
 from ..errors import ProcessorError, SyncError, UsageError, where
 from ..ground.announcing import announce_once
 from ..ground.convert import check_program, processors
-from ..ground.failures import exited_alone, failure_of, from_the_program, is_lone_exit, killed, note_place, outcome
+from ..ground.failures import (
+    exited_alone,
+    failure_of,
+    from_the_program,
+    is_lone_exit,
+    killed,
+    note_place,
+    outcome,
+    place_uncaught,
+)
 from ..ground.files import require_place
 from ..ground.settings import LEDGER, checks_enabled, text, warnings
 from ..lazy import ready
@@ -390,6 +399,8 @@ def _first(errors: Mapping[int, BaseException], supersteps: Sequence[SuperstepEn
     unsynced = failed.unsynced(error)
     if unsynced or (len(supersteps) > 1 and not isinstance(error, SyncError)):
         note_place(error, f"(on virtual processor {pid} of {len(supersteps)}, in {place}{unsynced})")
+        if outcome(error).place:
+            place_uncaught()
     if exited_alone(error, errors.values()):
         # It ended its processor alone, which is no good end, whatever status it asked for.
         account = failed.account
