@@ -15,9 +15,9 @@ from ..errors import argument_error
 from ..ground.short_records import INT_END, NUMBERS
 from ..machines.cost import Cost, Machine, Superstep
 from ..rides.ride import Supersteps
-from . import exclusive_blocks, prefix_trees, tree
+from . import exclusive_blocks, prefix_fixed, prefix_trees, tree
 from .algorithms import cheapest, items_of, named, trees_or_blocks
-from .arguments import fan_out, integer, item_words
+from .arguments import Order, checked_order, fan_out, integer, item_words
 from .blocks import Ints
 from .counted.prefix_trees import counted as counted_trees
 from .one_superstep import Exchange, new_exchange
@@ -30,7 +30,7 @@ from .values import alone, checked_out, descriptor, detached, is_array, is_numbe
 ALGORITHMS = ("trees", "blocks")
 
 
-def plan(p: int, degree: int = 2, algorithm: str = "trees", items: int = 0) -> Plan:
+def plan(p: int, degree: int = 2, algorithm: str = "trees", items: int = 0, order: Order = "any") -> Plan:
     """Who sends what to whom: along trees the sum of the processors up to itself, d^t of them in superstep t.
 
     Args:
@@ -38,11 +38,25 @@ def plan(p: int, degree: int = 2, algorithm: str = "trees", items: int = 0) -> P
         degree: of the trees.
         algorithm: "trees" or "blocks".
         items: of the array that goes by blocks.
+        order: "any" or "fixed", in which it is that of its part of a group (prefix_fixed.py).
     """
-    p = integer("exclusive_prefix.plan", "p", p, 1)
-    if named("exclusive_prefix.plan", algorithm, ALGORITHMS) == "blocks":
-        return exclusive_blocks.plan(p, integer("exclusive_prefix.plan", "items", items, p))
-    return trees(p, degree)
+    name = "exclusive_prefix.plan"
+    p = integer(name, "p", p, 1)
+    requested = _ordered(name, named(name, algorithm, ALGORITHMS), order)
+    if requested == "blocks":
+        return exclusive_blocks.plan(p, integer(name, "items", items, p))
+    return prefix_fixed.plan(p, degree, exclusive=True) if order == "fixed" else trees(p, degree)
+
+
+def _ordered(name: str, requested: str | None, order: Order) -> str | None:
+    """The algorithm that is asked for, in that order.
+
+    Raises:
+        UsageError: it has none that is fixed.
+    """
+    if requested == "blocks" and order == "fixed":
+        raise argument_error(name, "order", '"any" with algorithm="blocks"', '"fixed"')
+    return requested
 
 
 @lru_cache(maxsize=64)
@@ -91,8 +105,12 @@ def choose(machine: Machine, words: float) -> int:
 
 
 @lru_cache(maxsize=1024)
-def choose_way(machine: Machine, words: float, items: int, requested: str | None, given: int | None) -> tuple[str, int]:
+def choose_way(
+    machine: Machine, words: float, items: int, requested: str | None, given: int | None, order: Order = "any"
+) -> tuple[str, int]:
     """What costs least: ("trees", degree), or ("blocks", 0) where op works on the items of an array one by one."""
+    if order == "fixed":
+        return "trees", given or prefix_fixed.choose(machine, math.ceil(words), True)
     if requested == "blocks":
         return "blocks", 0
     whole, blocks = math.ceil(words), None
@@ -102,7 +120,12 @@ def choose_way(machine: Machine, words: float, items: int, requested: str | None
 
 
 def cost(
-    machine: Machine, words: float = 1, degree: int | None = None, items: int = 0, algorithm: str | None = None
+    machine: Machine,
+    words: float = 1,
+    degree: int | None = None,
+    items: int = 0,
+    algorithm: str | None = None,
+    order: Order = "any",
 ) -> Cost:
     """What it costs, exactly, for values of so many words, where op keeps their size and takes a flop a word.
 
@@ -112,14 +135,18 @@ def cost(
         degree: of the trees; None: what `exclusive_prefix` would choose.
         items: of a value that is an array, where op is a ufunc; 0: op takes values whole.
         algorithm: "trees" or "blocks"; None: what `exclusive_prefix` would choose.
+        order: "any" or "fixed".
     """
     name = "exclusive_prefix.cost"
+    order = checked_order(name, order)
     words, given = item_words(name, "words", words), fan_out(name, degree)
     items = integer(name, "items", items, 0)
-    requested = trees_or_blocks(name, algorithm, ALGORITHMS, given, items, machine.p, "a value")
-    how, by = choose_way(machine, words, items, requested, given)
+    requested = _ordered(name, trees_or_blocks(name, algorithm, ALGORITHMS, given, items, machine.p, "a value"), order)
+    how, by = choose_way(machine, words, items, requested, given, order)
     if how == "blocks":
         return exclusive_blocks.cost(machine, items, words / max(items, 1))
+    if order == "fixed":
+        return prefix_fixed.cost(machine, math.ceil(words), by, True)
     return _trees(machine, math.ceil(words), by)
 
 
@@ -144,7 +171,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, degree: int | None) -> Prepared
     how, by = choose_way(bsp.machine, size, items, None if given is None else "trees", given)
     if how != "trees" or len(scheme := trees(bsp.p, by)) != 1:
         return None
-    agreed = {"value": kind, "op": name, "degree": given, "algorithm": None}
+    agreed = {"value": kind, "op": name, "degree": given, "algorithm": None, "order": "any"}
     return PreparedPrefix(new_exchange(bsp, "exclusive_prefix", agreed, scheme), words, _identity(op, value))
 
 
@@ -156,11 +183,12 @@ def _small(
     degree: int | None = None,
     algorithm: str | None = None,
     *,
+    order: Order = "any",
     out: Any = None,
 ) -> Any:
-    if algorithm is not None:
-        return NOT_SMALL
     name, pid = "exclusive_prefix", bsp.pid
+    if algorithm is not None or checked_order(name, order) == "fixed":
+        return NOT_SMALL
     if degree is not None and type(degree) is not int:
         degree = fan_out(name, degree)  # 2.0 is no degree, and would be found as 2
     kind = type(value)
@@ -213,6 +241,7 @@ def exclusive_prefix(
     degree: int | None = None,
     algorithm: str | None = None,
     *,
+    order: Order = "any",
     out: NDArray[Any] | None = None,
 ) -> Supersteps[Any]:
     """The prefix sums of the processors' values without a processor's own; collective.
@@ -230,6 +259,9 @@ def exclusive_prefix(
             ufunc go by blocks. Equal on all processors.
         algorithm: "trees"; "blocks", of an array of at least p items under a ufunc, as `prefix_2d` has them; None: the
             cheapest, or trees where a degree is given. Equal on all processors.
+        order: keyword only. "any": sums are made as what carries them has them. "fixed": along trees alone, and bits
+            depend on p and the values alone: they are those of `prefix` on the processor before, in that order. Equal
+            on all processors.
         out: keyword only: an array for the result, if that is one, of its shape and of a dtype that it can be cast to.
             None: a new one.
 
@@ -237,11 +269,11 @@ def exclusive_prefix(
         value_0 op value_1 op ... op value_{pid-1}; on processor 0 `initial`. Arrays are of its own.
 
     Raises:
-        UsageError: degree, algorithm, op's name, or dtype and shape differ or are out of range; op raised; a value that
-            the algorithm cannot cut.
+        UsageError: degree, algorithm, order, op's name, or dtype and shape differ or are out of range; op raised; a
+            value that the algorithm cannot cut.
 
-    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words and d flop a word; by blocks two with h below
-    words + p and (p-2)/p flop a word. `exclusive_prefix.cost` has it exactly.
+    BSP cost: ceil(log_d p) supersteps, each with h <= (d-1) * words and d flop a word, in the fixed order as `prefix`;
+    by blocks two with h below words + p and (p-2)/p flop a word. `exclusive_prefix.cost` has it exactly.
 
     Source: *Communication primitives for BSP computers*, section 3, as `prefix`; the trees carry the exclusive sums
     along, so that no superstep shifts them. MPI's Exscan.
@@ -262,8 +294,10 @@ def exclusive_prefix(
     name = check_operator("exclusive_prefix", op)
     kind, words = descriptor(value)
     items = items_of(value, op)
+    order = checked_order("exclusive_prefix", order)
     requested = trees_or_blocks("exclusive_prefix", algorithm, ALGORITHMS, given, items, bsp.p, kind, op)
-    call = Call(bsp, "exclusive_prefix", value=kind, op=name, degree=given, algorithm=algorithm)
+    requested = _ordered("exclusive_prefix", requested, order)
+    call = Call(bsp, "exclusive_prefix", order, value=kind, op=name, degree=given, algorithm=algorithm)
     checked_out("exclusive_prefix", out)
     own = taken(value, "exclusive_prefix")
     if is_array(value):
@@ -273,8 +307,11 @@ def exclusive_prefix(
     if bsp.pid == 0:
         first = _first(None if initial is not None else _identity(op, value), value, initial, out)
     size = value.nbytes / 8 if items else words
-    how, by = choose_way(bsp.machine, size, items, requested, given)
-    if how == "blocks":
+    how, by = choose_way(bsp.machine, size, items, requested, given, order)
+    if order == "fixed":
+        call.takes(len(prefix_fixed.plan(bsp.p, by, exclusive=True)))
+        before = yield from prefix_fixed.run(call, own, op, by, words, exclusive=True)
+    elif how == "blocks":
         call.takes(len(exclusive_blocks.plan(bsp.p, items)))
         before = yield from exclusive_blocks.run(call, own.reshape(-1), op, own.itemsize / 8)
         before = before if before is None else before.reshape(own.shape)

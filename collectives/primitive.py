@@ -60,6 +60,7 @@ class Primitive(Protocol[Arguments, Result_co, CostArguments, PlanArguments]):
 
 
 NOT_SMALL: Final[Any] = object()  # instead of a result: it is to ride
+NOTHING: Final[Any] = object()  # instead of a value: there is none
 REMEMBERED = 256  # prepared calls of a processor
 FEW = 8  # functions of one code that they are of: those that are made for each call hold what their closures do
 
@@ -144,7 +145,7 @@ def primitive(
         @wraps(cost)
         def cost_of(*args: CostArguments.args, **kwargs: CostArguments.kwargs) -> Cost:
             check_machine(f"{name}.cost", args[0] if args else kwargs.get("machine"))
-            with _numbers_of_64_bits(f"{name}.cost"):
+            with _refusing(name, "cost"):
                 return cost(*args, **kwargs)
 
         takes = signature(plan)
@@ -153,7 +154,7 @@ def primitive(
         def plan_of(*args: PlanArguments.args, **kwargs: PlanArguments.kwargs) -> Plan:
             given = takes.bind_partial(*args, **kwargs)
             _check_plan(f"{name}.plan", given.arguments)
-            with _numbers_of_64_bits(f"{name}.plan"):
+            with _refusing(name, "plan"):
                 return plan(*given.args, **given.kwargs)
 
         result = steps.__annotations__["return"].removeprefix("Supersteps[").removesuffix("]")
@@ -201,12 +202,20 @@ def _check_processor(name: str, given: Any) -> None:
 
 
 @contextmanager
-def _numbers_of_64_bits(name: str) -> Iterator[None]:
-    """Where sizes that are too large for numpy are refused by a cost, or a plan, with a UsageError."""
+def _refusing(name: str, what: str) -> Iterator[None]:
+    """Where a primitive's cost, or plan, refuses arguments in its own name, those too that another one refuses for it,
+    and sizes that are too large for numpy, with a UsageError.
+    """
+    called = f"{name}.{what}"
     try:
         yield
+    except UsageError as error:
+        text = str(error)
+        if text.startswith(called):
+            raise
+        raise UsageError(f"{called}: {text.removeprefix(f'{name}.plan: ').removeprefix('plan.cost: ')}") from None
     except OverflowError as error:
-        raise UsageError(f"{name}: expected sizes that are numbers of 64 bits, got larger ones ({error})") from None
+        raise UsageError(f"{called}: expected sizes that are numbers of 64 bits, got larger ones ({error})") from None
 
 
 _LEAST = {"p": 1, "degree": 2, "levels": 1, "k": 0}  # of arguments of plans
@@ -366,18 +375,24 @@ def _function(key: Any) -> tuple[Any, Any]:
 def combined(
     call: Call, letters: Sequence[Letter], value: Any, op: Operator, words: float, fold: Fold = in_turn
 ) -> Any:
-    """The values that came and the own one, combined in the order of pids; charges a flop a word for each use of op."""
+    """The values that came and the own one, combined in the order of pids; charges a flop a word for each use of op.
+
+    Args:
+        value: the own one; `NOTHING`: there is none.
+    """
     parts = [(letter.source, unpacked(letter.payload)) for letter in letters]
     place = sum(source < call.bsp.pid for source, _ in parts)
     own = value
     if isinstance(value, np.ndarray):
         own = value.view()
         own.flags.writeable = False  # an op that works in place would change the caller's
-    parts.insert(place, (call.bsp.pid, own))
+    if own is not NOTHING:
+        parts.insert(place, (call.bsp.pid, own))
+    one = parts[0][1]
 
     total = call.own(partial(fold, parts, op), "op")
-    call.bsp.work(len(letters) * words)
-    if isinstance(value, np.ndarray) and value.ndim == 0 and isinstance(total, np.generic):
+    call.bsp.work((len(parts) - 1) * words)
+    if isinstance(one, np.ndarray) and one.ndim == 0 and isinstance(total, np.generic):
         total = np.array(total)  # numpy's operators make numbers of arrays without axes
     return own_result(total)  # an op may give back what it was given
 

@@ -14,6 +14,7 @@ import copyreg
 import faulthandler
 import inspect
 import os
+import signal
 import sys
 import threading
 import time
@@ -39,6 +40,7 @@ OPTIONS = ("router", "machine", "checked")  # of a mark, that are those of a run
 REPORTING = 0.3  # seconds that late ranks get to print where they are, before the job ends
 ASSUMES = "Using `assume` outside"  # a warning of hypothesis on ranks where its test has not begun
 FOREVER = 1e6  # seconds: a limit that nobody reaches
+ON_RANKS = 60.0  # seconds: the limit of a test that has no other; on virtual processors it has none then
 MOMENT = 5.0  # seconds after which a test ends a job that has outlasted its limit, and that of who waits for it
 
 _started = pytest.StashKey[dict[int, "Ranks"]]()
@@ -64,15 +66,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("pybsp", "BSP programs")
     group.addoption("--bsp-ranks", action="store_true", help="run tests marked bsp on MPI ranks, which are started")
     group.addoption(
-        "--bsp-timeout", type=_argument, help="seconds that such a test may take (default: bsp_timeout, else 60)"
+        "--bsp-timeout", type=_argument, help="seconds that a test may take (default: bsp_timeout, else 60 on ranks)"
     )
-    parser.addini("bsp_timeout", "seconds that a test marked bsp may take on ranks", default="60")
+    parser.addini("bsp_timeout", "seconds that a test marked bsp may take; else 60 on ranks", default="")
+
+
+def _limit(config: pytest.Config) -> float | None:
+    """The limit of all tests that settings say.
+
+    Raises:
+        ValueError: it is none.
+    """
+    option: float | None = config.getoption("--bsp-timeout")
+    if option is not None:
+        return option
+    text = config.getini("bsp_timeout")
+    return _seconds(text) if text else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_started] = {}
     try:
-        _seconds(config.getini("bsp_timeout"))
+        _limit(config)
     except ValueError as error:
         raise pytest.UsageError(f"bsp_timeout: {error}") from None
     config.addinivalue_line(
@@ -406,7 +421,8 @@ class _Virtual(_Runner):
                 raise
 
         try:
-            simulate(main, p=self.p, **self.options)
+            with _interrupted(f"{self.item.name} took longer than {self.limit:g} s, its limit", self.limit):
+                simulate(main, p=self.p, **self.options)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -589,11 +605,11 @@ def _of_ranks(item: pytest.Item, value: Any) -> list[Any]:
 
 def _way(item: pytest.Function, p: int, given: Mapping[str, Any]) -> _Runner:
     config = item.config
-    limit = given.get("timeout", config.getoption("--bsp-timeout"))
-    if limit is None:
-        limit = _seconds(config.getini("bsp_timeout"))
+    limit = given.get("timeout", _limit(config))
     options = {name: given[name] for name in OPTIONS if name in given}
     kind = _UnderMPI if _job() > 1 else _OnRanks if config.getoption("--bsp-ranks") else _Virtual
+    if limit is None:
+        limit = FOREVER if kind is _Virtual else ON_RANKS
     return kind(item, p, options, float(limit))
 
 
@@ -817,6 +833,36 @@ def _limited(config: pytest.Config, limit: float) -> Iterator[None]:
         timer.cancel()
         if lasting:
             faulthandler.cancel_dump_traceback_later()
+
+
+@contextmanager
+def _interrupted(text: str, limit: float) -> Iterator[None]:
+    """In this block TimeoutError comes out of whatever takes longer, and again out of what goes on after it.
+
+    By a signal, as virtual processors are in one thread: the main one, or there is no limit.
+    """
+    if limit >= FOREVER or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(*_: object) -> NoReturn:
+        raise TimeoutError(text)
+
+    before = signal.signal(signal.SIGALRM, late)
+    began, (left, again) = time.monotonic(), signal.setitimer(signal.ITIMER_REAL, limit, MOMENT)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if left:  # of who has a limit for more than this block, as pytest-timeout
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - began), 1e-3), again)
+
+
+def pytest_enter_pdb() -> None:
+    """Who looks at a test in Python's debugger may take as long as they like."""
+    if getattr(signal.getsignal(signal.SIGALRM), "__module__", None) == __name__:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class _replaced:  # noqa: N801 - used as a function is

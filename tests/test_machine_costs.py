@@ -57,6 +57,33 @@ def test_the_sum_is_between_one_and_three_times_valiants_maximum(
     assert valiant <= added * (1 + 1e-12) <= 3 * valiant * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(
+    ("machine", "price", "sizes", "argument"),
+    [
+        (BSPMachine.nominal(4), "time", {"w": 2**2000, "h": 1}, "w"),
+        (BSPMachine.nominal(4), "time", {"w": 1, "h": 2**2000}, "h"),
+        (BSPMachine.nominal(4), "elapsed", {"computing": 1.0, "h": 1, "messages": 2**2000}, "messages"),
+        (BSPMachine.nominal(4), "exchanging", {"h": 2**2000}, "h"),
+        (BSPMachine.nominal(4), "predict", {"step": Superstep(1, 1, 2**2000, 1)}, "step"),
+        (EBSPMachine(4, 1.0, 1.0, 1.0), "time", {"M": 1, "k1": 2**2000, "k2": 1}, "k1"),
+        (EBSPMachine(4, 1.0, 1.0, 1.0), "predict", {"step": Superstep(2**2000, 1, 1, 1)}, "step"),
+        (EBSPMachine.mesh(4), "time", {"M": 1, "k1": 1, "k2": 1, "locality": 2**2000}, "locality"),
+    ],
+)
+def test_a_size_that_no_float_can_be_is_refused_by_its_name(
+    machine: Any, price: str, sizes: dict[str, Any], argument: str
+) -> None:
+    text = f"{type(machine).__name__}.{price}: argument {argument}: expected none beyond what a float can be, got "
+    with pytest.raises(UsageError, match="^" + re.escape(text)):
+        getattr(machine, price)(**sizes)
+    with pytest.raises(UsageError, match="^" + re.escape(text)):
+        getattr(machine, price)(*sizes.values())
+
+
+def test_a_mesh_prices_relations_whose_product_no_float_can_be() -> None:
+    assert EBSPMachine.mesh(4).time(1, 2**600, 2**600) == 2.0**600 * math.sqrt(3) + 2
+
+
 def test_overhead_of_messages_counts_with_communication() -> None:
     assert BSPMachine(4, 1.0, 5.0, 1.0, o_msg=2.0, cost="max").time(3, 4, 2) == 8.0
     assert BSPMachine(4, 1.0, 5.0, 1.0, o_msg=2.0).time(3, 4, 2) == 3 + 4 + 4 + 5

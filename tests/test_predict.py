@@ -352,6 +352,18 @@ def test_a_page_of_predictions_has_pictures(files: tuple[str, str], tmp_path: Pa
     assert "<script" not in text
 
 
+def test_what_a_program_does_on_ranks_goes_by_the_machine_that_it_would_go_by_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in `pybsp.attach`, of which one rank is there: the file of the machine that is asked about is none of it."""
+    program = tmp_path / "program.py"
+    program.write_text("import os, pybsp\npybsp.run(lambda bsp: (bsp.machine.l, os.environ['PYBSP_MACHINE']))\n")
+    monkeypatch.setenv("PYBSP_MACHINE", "another.json")
+    assert forked(lambda: [run.results for run in _runs([str(program)], MACHINE)], "it") == [
+        [(1.0, "another.json")] * 4
+    ]
+
+
 PROGRAMS = {
     "QUIET": "",
     "EXIT": "raise SystemExit(3)",

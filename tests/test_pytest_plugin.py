@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -13,7 +14,9 @@ from unittest import SkipTest
 import pytest
 from hypothesis.errors import UnsatisfiedAssumption
 
+import pybsp
 from pybsp import pytest_plugin
+from pybsp.ground.failures import outcome
 from pybsp.testing import verdict
 
 from .launching import Ended, mpiexec, run
@@ -890,6 +893,51 @@ def test_what_an_exception_says_of_a_test_is_known_without_its_class() -> None:
         assert found is not None
         assert found.args == said
     assert verdict(AssertionError("why")) is None
+
+
+def test_a_test_that_hangs_on_virtual_processors_ends_at_its_limit(request: pytest.FixtureRequest) -> None:
+    def hangs(bsp: pybsp.BSP) -> None:
+        bsp.sync()
+        while bsp.pid:
+            pass
+        bsp.sync()
+
+    def handler(*_: object) -> None:
+        """Of whoever has a limit for more than this."""
+
+    before, timer = signal.signal(signal.SIGALRM, handler), signal.setitimer(signal.ITIMER_REAL, 100)
+    try:
+        with pytest.raises(TimeoutError, match=f"^{request.node.name} took longer than 0.05 s, its limit") as caught:
+            pytest_plugin._Virtual(request.node, 2, {}, 0.05).run(hangs, (), {"bsp": None})
+        assert signal.getsignal(signal.SIGALRM) is handler
+        assert 90 < signal.getitimer(signal.ITIMER_REAL)[0] < 100
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+    assert caught.traceback[-2].name == "hangs"
+    places = getattr(caught.value, "__notes__", [outcome(caught.value).place])
+    assert places == ["(on virtual processor 1 of 2, in superstep 1)"]
+
+
+def test_a_limit_on_virtual_processors_waits_for_who_is_in_the_debugger() -> None:
+    with pytest_plugin._interrupted("took longer", 100):
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+        pytest_plugin.pytest_enter_pdb()
+        assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+@pytest.mark.whole
+def test_a_limit_is_that_of_the_mark_or_of_all(tmp_path: Path) -> None:
+    path = tmp_path / "test_hangs.py"
+    path.write_text(
+        "import pytest\n"
+        "@pytest.mark.bsp(p=2, timeout=0.2)\ndef test_own(bsp):\n    while True: bsp.sync()\n"
+        "@pytest.mark.bsp(p=2)\ndef test_of_all(bsp):\n    while True: bsp.sync()\n"
+    )
+    ended = run([*PYTEST, "-o", "bsp_timeout=0.1", str(path)])
+    assert ended.code == 1, ended
+    assert "TimeoutError: test_own[p2] took longer than 0.2 s, its limit" in ended.out, ended
+    assert "TimeoutError: test_of_all[p2] took longer than 0.1 s, its limit" in ended.out, ended
 
 
 def test_a_rank_fails_with_its_own_error_where_that_is_of_the_kind_that_counts(request: pytest.FixtureRequest) -> None:

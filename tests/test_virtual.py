@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ import pytest
 import pybsp
 from pybsp.errors import harmless
 from pybsp.ground.failures import outcome
+from pybsp.runs import simulation
 
 from .launching import run
 
@@ -48,6 +50,22 @@ def test_4096_processors_split_into_pairs() -> None:
             return int(pair.inbox[0].payload)
 
     assert pybsp.simulate(main, p=4096).results == [pid ^ 1 for pid in range(4096)]
+
+
+@pytest.mark.parametrize(("limit", "most"), [(f"{1 << 20}\n", 16), ("max\n", None), (f"{(1 << 63) - 4096}\n", None)])
+def test_more_processors_than_the_memory_of_a_container_has_room_for_are_refused(
+    limit: str, most: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, missing = tmp_path / "memory.max", tmp_path / "memory.limit_in_bytes"
+    there.write_text(limit)
+    monkeypatch.setattr(simulation, "CONTAINER", (there, missing))
+    monkeypatch.setattr(simulation, "_memory", simulation._memory.__wrapped__)  # not what it has found before
+    if most is None:
+        most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // simulation.LEAST_MEMORY
+    else:
+        assert pybsp.simulate(lambda bsp: bsp.p, p=most).results == [most] * most
+    with pytest.raises(pybsp.UsageError, match=f"argument p: expected at most {most} virtual processors here, as each"):
+        pybsp.simulate(lambda bsp: bsp.p, p=most + 1)
 
 
 def test_deep_recursion_in_every_processor() -> None:
@@ -250,6 +268,15 @@ def test_the_place_of_an_exception_is_noted_where_there_are_several_processors(p
         pybsp.simulate(main, p=p)
     place = f"(on virtual processor 0 of {p}, in superstep 0)" if p > 1 else ""
     assert "".join(getattr(caught.value, "__notes__", [outcome(caught.value).place])) == place
+
+
+def test_a_traceback_ends_with_the_place_of_an_exception_that_nobody_catches(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        pybsp.simulate(lambda bsp: 1 / (bsp.pid - 1), p=3)
+    sys.excepthook(caught.type, caught.value, caught.tb)
+    assert capsys.readouterr().err.endswith("division by zero\n(on virtual processor 1 of 3, in superstep 0)\n")
 
 
 def test_processors_that_do_different_things_raise_a_sync_error() -> None:

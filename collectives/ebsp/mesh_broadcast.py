@@ -76,6 +76,10 @@ def choose(machine: Machine, words: int) -> FanOuts:
     return cheapest(machine.p, price)[1]
 
 
+def _cheapest(fan_outs: Given) -> bool:
+    return isinstance(fan_outs, str) and fan_outs == "cheapest"  # an array would be compared item by item
+
+
 def plan(p: int, fan_outs: Sequence[int] | None = None, root: int = 0) -> Plan:
     """Who sends the value (item 0) to whom; fan_outs None: the paper's three."""
     root = processor("mesh_broadcast.plan", "root", root, p)
@@ -92,7 +96,8 @@ def _plan(p: int, fan_outs: FanOuts, root: int) -> Plan:
 def cost(machine: Machine, words: int = 1, fan_outs: Given = None, root: int = 0) -> Cost:
     """What broadcasting so many words costs, exactly; fan_outs None: with the paper's three."""
     words = integer("mesh_broadcast.cost", "words", words, 0)
-    return plan(machine.p, choose(machine, words) if fan_outs == "cheapest" else fan_outs, root).cost(machine, words)
+    chosen: Any = choose(machine, words) if _cheapest(fan_outs) else fan_outs
+    return plan(machine.p, chosen, root).cost(machine, words)
 
 
 @primitive(cost, plan)
@@ -137,7 +142,7 @@ def mesh_broadcast(
     root = processor("mesh_broadcast", "root", root, bsp.p)
     by = checked_machine("mesh_broadcast", machine, bsp)
     given: FanOuts | None = cubic(bsp.p)
-    if fan_outs == "cheapest":
+    if _cheapest(fan_outs):
         given = None
     elif fan_outs is not None:
         given = checked_fan_outs("mesh_broadcast", bsp.p, fan_outs)

@@ -17,7 +17,6 @@ import os
 import re
 import runpy
 import sys
-import tempfile
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -471,23 +470,20 @@ def _runs(program: Sequence[str], machine: BSPMachine) -> Sequence[simulation.Si
     """The runs of a program on virtual processors, whose machine is that one; a UsageError where it fails."""
     runs: list[simulation.Simulation] = []
     p, cores = machine.p, process.allowed_cores()
-    with tempfile.TemporaryDirectory(prefix="pybsp-") as folder:
-        file = os.path.join(folder, "machine.json")
-        machine.save(file)
-        os.environ[settings.MACHINE] = file
-        simulation.set_options(simulation.SimulateOptions(p, measure=True, runs=runs, shown=shown_by(machine.hosts)))
-        sys.argv = list(program)
-        sys.path.insert(0, str((working_folder() / program[0]).resolve().parent))
-        heap.reuse_freed()
-        try:
-            with threads.limited(cores, cores):  # a thread for each: a rank has a core of its own
-                runpy.run_path(program[0], run_name="__main__")
-        except SystemExit as end:
-            if end.code:
-                raise UsageError(f"{program[0]}: ended with {end.code!r} for p = {p}") from end
-        except Exception as error:
-            what = harmless(f"{type(error).__name__}: {error}")
-            raise UsageError(f"{program[0]}: failed for p = {p}: {what}; see `pybsp simulate -p {p}`") from error
+    shown = shown_by(machine.hosts)
+    simulation.set_options(simulation.SimulateOptions(p, measure=True, machine=machine, runs=runs, shown=shown))
+    sys.argv = list(program)
+    sys.path.insert(0, str((working_folder() / program[0]).resolve().parent))
+    heap.reuse_freed()
+    try:
+        with threads.limited(cores, cores):  # a thread for each: a rank has a core of its own
+            runpy.run_path(program[0], run_name="__main__")
+    except SystemExit as end:
+        if end.code:
+            raise UsageError(f"{program[0]}: ended with {end.code!r} for p = {p}") from end
+    except Exception as error:
+        what = harmless(f"{type(error).__name__}: {error}")
+        raise UsageError(f"{program[0]}: failed for p = {p}: {what}; see `pybsp simulate -p {p}`") from error
     return runs
 
 

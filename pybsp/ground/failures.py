@@ -11,14 +11,17 @@ An exception may refuse attributes: a frozen dataclass does, or a class whose `_
 from __future__ import annotations
 
 import os
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from greenlet import GreenletExit
 
 from ..errors import BSPError, LearnedSyncError, ProcessorError, SyncError, describe
+from .announcing import announce
 
 _KEY = "__pybsp_outcome__"
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -234,6 +237,26 @@ def note_place(error: BaseException, text: str) -> None:
     else:
         record = outcome(error)
         record.place = f"{record.place}\n{text}".lstrip()
+
+
+def say_place(error: BaseException) -> None:
+    """Print the place of an exception below its traceback, once: on Python 3.10, whose tracebacks have no notes."""
+    record = outcome(error)
+    if record.place:
+        announce(record.place)
+        record.place = ""
+
+
+@cache
+def place_uncaught() -> None:
+    """From now on `say_place` of exceptions that nobody catches."""
+    previous = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        previous(kind, error, trace)
+        say_place(error)
+
+    sys.excepthook = hook
 
 
 def note_label(error: BaseException, label: str) -> None:

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
-from ..errors import argument_error, usage_error
+from ..errors import UsageError, argument_error, usage_error
 from ..ground.convert import few, integer, whole
 from ..ground.instead import hinting
 from ..ground.public import Public
@@ -118,7 +118,10 @@ class Group(Public):
         if not 0 <= number < self.p:
             self._gate.check("group.send")
             raise self._numbering.refusal("group.send", "dest", dest)
-        self._send(self.members[number], payload, tag)
+        try:
+            self._send(self.members[number], payload, tag)
+        except UsageError as error:
+            raise UsageError(str(error).replace("bsp.send", "group.send", 1)) from error.__cause__
 
     def ride(self, name: str, steps: Supersteps[Result]) -> Ride[Result]:
         """Start a function on the group, which rides in the machine's supersteps: see `BSP.ride`.

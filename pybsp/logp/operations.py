@@ -150,10 +150,10 @@ class ListProcessor(SimulatedProcessor):
 class ProcessorClock:
     """The times of a processor, by what it has done; for who reads them off a trace."""
 
-    def __init__(self, machine: LogPMachine) -> None:
+    def __init__(self, machine: LogPMachine, start: int = 0) -> None:
         self._machine = machine
-        self.time = 0
-        self._next_submission = self._next_acquisition = 0
+        self.time = start
+        self._next_submission = self._next_acquisition = start
         self._received = False
 
     def submission(self) -> int:
@@ -175,12 +175,13 @@ class ProcessorClock:
         self._next_acquisition = begin + self._machine.G
 
 
-def operations_of(trace: Trace, unit: float) -> list[list[Operation]]:
+def operations_of(trace: Trace, unit: float, starts: Sequence[int] | None = None) -> list[list[Operation]]:
     """Of an execution whose messages were all acquired, each processor's operations, one after the other.
 
     Args:
         trace: the execution.
         unit: how much of CALC is a step: its nanoseconds, or 1, to count in steps.
+        starts: at which each processor began: until then it computes; None: 0.
     """
     events: list[list[_Event]] = [[] for _ in range(trace.p)]
     columns = (trace.source, trace.dest, trace.submission, trace.acceptance, trace.delivery, trace.acquisition)
@@ -190,7 +191,8 @@ def operations_of(trace: Trace, unit: float) -> list[list[Operation]]:
     ):
         events[source].append(_Event(submission - o, acceptance, SEND, dest, submission, words))
         events[dest].append(_Event(acquisition - o, acquisition, RECV, source, delivery, words))
-    return [_operations(trace.machine, sorted(those), unit) for those in events]
+    begins = starts or [0] * trace.p
+    return [_operations(trace.machine, sorted(those), unit, start) for those, start in zip(events, begins, strict=True)]
 
 
 class _Event(NamedTuple):
@@ -207,14 +209,16 @@ class _Event(NamedTuple):
     words: int
 
 
-def _operations(machine: LogPMachine, events: Sequence[_Event], unit: float) -> list[Operation]:
+def _operations(machine: LogPMachine, events: Sequence[_Event], unit: float, start: int) -> list[Operation]:
     """One after the other; between two so much computing as explains the time of the second."""
     found: list[Operation] = []
-    clock = ProcessorClock(machine)
+    clock = ProcessorClock(machine, start)
 
     def add(kind: int, size: int, peer: int = 0) -> None:
         found.append(Operation(kind, size, peer, requires=(len(found) - 1,) if found else ()))
 
+    if start:
+        add(CALC, round(start * unit))
     for begin, ended, kind, peer, ready, words in events:
         least = clock.submission() - machine.o if kind == SEND else max(clock.acquisition(words), ready)
         if begin > least:

@@ -249,7 +249,8 @@ class Timeline:
         if len(simulation.trace) and int(simulation.trace.acquisition.min()) < 0:
             raise UsageError("pybsp.logp.Timeline.of: argument simulation: expected messages that were all acquired")
         # In steps: nanoseconds are too coarse for steps of less.
-        return cls.played(Columns.of(operations_of(simulation.trace, 1)), simulation)
+        starts = _starts(simulation).tolist()
+        return cls.played(Columns.of(operations_of(simulation.trace, 1, starts)), simulation)
 
     @classmethod
     def played(cls, columns: Columns, simulation: Simulation, measured: Timeline | None = None) -> Timeline:
@@ -310,11 +311,14 @@ class Timeline:
         np.add.at(waiting, during, idle - in_gap)
         ready = np.where(kinds == SEND, trace.submission[about], trace.delivery[about])
 
+        starts = _starts(simulation)
+        origin = starts.min()
+
         def nanoseconds(steps: Times) -> Times:
-            found: Times = np.rint(steps * (1e9 * machine.step)).astype(np.int64)
+            found: Times = np.rint((steps - origin) * (1e9 * machine.step)).astype(np.int64)
             return found
 
-        finished, started = nanoseconds(simulation.finished), np.zeros(p, np.int64)
+        finished, started = nanoseconds(simulation.finished), nanoseconds(starts)
         if measured is not None:
             some = np.diff(first) > 0
             started = np.minimum(measured.started, finished)
@@ -410,6 +414,12 @@ class Timeline:
                 gap[after] = np.where(pids[before] == pids[after], np.clip(free - least, 0, np.maximum(room - o, 0)), 0)
         columns = (begun, ready, ended, gap, stalled, waiting, started, finished, work, paced, uncertain, left_out)
         return cls(machine, first, kinds.astype(np.uint8), peers, words, *columns)
+
+
+def _starts(simulation: Simulation) -> Times:
+    """The step at which each processor began: up to the end it was busy, stalled or idle from then on."""
+    found: Times = simulation.time - simulation.busy - simulation.stalls - simulation.idle
+    return found
 
 
 def _pairs(pids: Times, kinds: Times, peers: Times) -> tuple[Times, Times]:

@@ -38,6 +38,7 @@ from ..ways import (
 from .cost import Superstep
 from .machine_file import ABOVE, LEAST, PROCESSORS, MachinePart, check_calibrated, is_finite, is_rate, read_parts
 from .placement import PLACEMENT, nodes_of, some_of, spread
+from .pricing import pricing
 
 FURTHER = "further"  # of `BSPMachine.o_way`, beside the ways: each beside a get, of those that send; notes are none
 BESIDE = "beside"  # likewise: notes beside puts, queues and patterns, with which they go in one section
@@ -404,6 +405,7 @@ class BSPMachine(MachinePart):
         of_words = tuple((way, g if way == "making" else g * longer) for way, g in self.g_way)
         return dataclasses.replace(self, l=latency, g=self.g * longer, segments=rows, g_way=of_words)
 
+    @pricing
     def exchanging(
         self,
         h: float,
@@ -474,6 +476,7 @@ class BSPMachine(MachinePart):
     def _has_many_hosts(self) -> bool:
         return len({*self.hosts}) > 1
 
+    @pricing
     def time(self, w: float, h: float, messages: float = 0, items: float = 0) -> float:
         """Seconds of a superstep: w/r + g*h + l + o_msg*messages + o_item*items, with its segment's g, l and o_msg.
 
@@ -490,6 +493,7 @@ class BSPMachine(MachinePart):
         """
         return self.elapsed(w / self.r, h, messages, items=items)
 
+    @pricing
     def elapsed(self, computing: float, h: float, messages: float = 0, M: float = 0, items: float = 0) -> float:
         """Seconds of a superstep in which the busiest processor computes for so many seconds; M does not count.
 
@@ -507,6 +511,7 @@ class BSPMachine(MachinePart):
             return max(computing, communicating, latency)
         return computing + communicating + latency
 
+    @pricing
     def predict(self, step: Superstep) -> float:
         """Seconds of a superstep.
 

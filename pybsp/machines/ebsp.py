@@ -15,6 +15,7 @@ from ..errors import UsageError
 from ..ground.decoding import one_of, optional, rate
 from .cost import Superstep
 from .machine_file import LEAST, PROCESSORS, MachinePart
+from .pricing import pricing
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ class EBSPMachine(MachinePart):
         """
         return cls(p=p, g1=1.0, g2=0.0, s=0.0, r=1.0, network="mesh")
 
+    @pricing
     def time(
         self,
         M: float,
@@ -135,9 +137,10 @@ class EBSPMachine(MachinePart):
             return w / self.r + self.g1 * (min(min(k1, k2) * far, M) + max(self.p - 2, 0))
         if self.network == "mesh":
             side = math.sqrt(self.p)
-            return w / self.r + self.g1 * min(math.sqrt(max(k1 * k2, 1)) * side, h * math.sqrt(far) + side)
+            return w / self.r + self.g1 * min(math.sqrt(max(float(k1) * k2, 1)) * side, h * math.sqrt(far) + side)
         return self.elapsed(w / self.r, h, messages, M, items)
 
+    @pricing
     def elapsed(self, computing: float, h: float, messages: float = 0, M: float = 0, items: float = 0) -> float:
         """Seconds of a superstep in which the busiest processor computes for so many seconds; without a network.
 
@@ -149,6 +152,7 @@ class EBSPMachine(MachinePart):
         words = self.g1 * M / self.p + self.g2 * h
         return computing + words + self.o_msg * messages + self.o_item * items + self.s
 
+    @pricing
     def predict(self, step: Superstep) -> float:
         """Seconds of a superstep.
 

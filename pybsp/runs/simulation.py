@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -16,7 +16,16 @@ from ..checkpoints.due import Every
 from ..errors import ProcessorError, SyncError, UsageError, argument_error, where
 from ..ground.announcing import announce_once
 from ..ground.convert import check_program, processors
-from ..ground.failures import exited_alone, failure_of, from_the_program, is_lone_exit, killed, note_place, outcome
+from ..ground.failures import (
+    exited_alone,
+    failure_of,
+    from_the_program,
+    is_lone_exit,
+    killed,
+    note_place,
+    outcome,
+    place_uncaught,
+)
 from ..ground.files import require_place
 from ..ground.settings import LEDGER, checks_enabled, text, warnings
 from ..lazy import ready
@@ -84,6 +93,7 @@ class Simulation:
 
 
 LEAST_MEMORY = 1 << 16  # bytes of a virtual processor, whatever its program does
+CONTAINER = tuple(map(Path, ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")))  # its limit
 
 
 @dataclass
@@ -107,6 +117,7 @@ class SimulateOptions:
     replay: Replay | None = None
     trace: str | None = None
     router: str = "direct"  # of programs that name none
+    machine: BSPMachine | None = None  # likewise; None: that of PYBSP_MACHINE, else nominal
     runs: list[Simulation] | None = None  # where they are to be kept
     shown: int = 0  # bytes that ranks would show each other of what a small collective has: see `shown_by`
     trace_file: TraceFile | None = None
@@ -271,9 +282,19 @@ def simulate(
     return replace(done, failures=fate.failed, expected=fate.expected(done.time))
 
 
+@lru_cache(maxsize=1)
+def _memory() -> int:
+    """Bytes of this host's memory, or of what a container has of it."""
+    least = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for limit in CONTAINER:
+        with suppress(OSError, ValueError):  # there is none, or "max"
+            least = min(least, int(limit.read_text()))
+    return least
+
+
 def _require_memory(p: int) -> None:
     """Refuse, with a UsageError, so many processors that this host's memory would be full before they run."""
-    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    there = _memory()
     if p * LEAST_MEMORY > there:
         raise UsageError(
             f"pybsp.simulate: argument p: expected at most {there // LEAST_MEMORY} virtual processors here, as each "
@@ -374,6 +395,8 @@ def _first(errors: Mapping[int, BaseException], supersteps: Sequence[SuperstepEn
     unsynced = failed.unsynced(error)
     if unsynced or (len(supersteps) > 1 and not isinstance(error, SyncError)):
         note_place(error, f"(on virtual processor {pid} of {len(supersteps)}, in {place}{unsynced})")
+        if outcome(error).place:
+            place_uncaught()
     if exited_alone(error, errors.values()):
         # It ended its processor alone, which is no good end, whatever status it asked for.
         account = failed.account
@@ -405,6 +428,8 @@ def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMac
 
 def _machine(argument: BSPMachine | EBSPMachine | None, p: int) -> tuple[BSPMachine | EBSPMachine, str | None]:
     """The machine of p virtual processors, and a warning where it was made for another p."""
+    if argument is None and _options is not None:
+        argument = _options.machine
     if not isinstance(argument, EBSPMachine):
         return machine_in_force(argument, p)
     if argument.network:

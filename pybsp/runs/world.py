@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 from ..errors import BSPError, LauncherError, SyncError, UsageError, usage_error, where
 from ..ground import settings
 from ..ground.announcing import announce, announce_error, flush
-from ..ground.failures import Failure, culprit, failure_of, note_place, outcome, quiet, speaker
+from ..ground.failures import Failure, culprit, failure_of, note_place, outcome, quiet, say_place, speaker
 from ..messages import agreement
 from ..messages.agreement import settle
 from ..processes import leftovers, process, slurm
@@ -468,7 +468,7 @@ def _end(error: BaseException, say: Callable[[], Any]) -> None:
     record = outcome(error)
     if not record.quiet:
         say()
-        _say_place(error)
+        say_place(error)
         flush()
     if record.alone:
         if record.quiet and not record.silent:
@@ -549,14 +549,7 @@ def _guard(verdict: Callable[[], str | None]) -> Iterator[None]:
 def _print_at_once(error: BaseException) -> None:
     """Print an exception without waiting for it to leave the program."""
     announce_error(error)
-    _say_place(error)
-
-
-def _say_place(error: BaseException) -> None:
-    """On Python 3.10, whose tracebacks have no notes."""
-    place = outcome(error).place
-    if place:
-        announce(place)
+    say_place(error)
 
 
 def _job_size() -> int:

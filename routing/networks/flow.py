@@ -22,12 +22,13 @@ Source: Dally and Towles, *Principles and practices of interconnection networks*
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ...errors import RoutingError, UsageError, usage_error
+from ...ground.convert import whole
 from ..seeds import Seed, generator
 from .adaptive import ROUTINGS, Choice, Ways
 from .graph import Ints
@@ -86,7 +87,12 @@ class Flow(NamedTuple):
         return self.busy / max(self.steps, 1)
 
     def mean_latency(self, begin: int, end: int) -> float:
-        """Of packets due from step `begin` to `end`, and not at their ends at once; inf if some have not arrived."""
+        """Of packets due from step `begin` to `end`, and not at their ends at once; inf if some have not arrived.
+
+        Raises:
+            UsageError: no steps, or none between them.
+        """
+        _check_span("flow.mean_latency", begin, end)
         injections = self.injections
         due = (injections.times >= begin) & (injections.times < end)
         due &= injections.sources != injections.destinations
@@ -97,9 +103,23 @@ class Flow(NamedTuple):
         return float((self.delivered[due] - injections.times[due]).mean())
 
     def throughput(self, begin: int, end: int) -> float:
-        """Packets that arrived from step `begin` to `end`, for each processor and step."""
+        """Packets that arrived from step `begin` to `end`, for each processor and step.
+
+        Raises:
+            UsageError: no steps, or none between them.
+        """
+        _check_span("flow.throughput", begin, end)
         arrived = np.count_nonzero((self.delivered >= begin) & (self.delivered < end))
         return float(arrived / (self.network.p * (end - begin)))
+
+
+def _check_span(operation: str, begin: Any, end: Any) -> None:
+    first, last = whole(begin), whole(end)
+    if first is None or last is None or first >= last:
+        raise UsageError(
+            f"{operation}: arguments begin and end: expected whole numbers of steps, begin below end, got "
+            f"{begin!r:.60} and {end!r:.60}"
+        )
 
 
 def flow(

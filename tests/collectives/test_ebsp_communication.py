@@ -135,6 +135,13 @@ def test_tree_broadcast_is_that_of_figure_2() -> None:
     assert pairs(second) == {(0, 1), (2, 3), (4, 5), (6, 7)}
 
 
+@pytest.mark.parametrize("primitive", [tree_broadcast, mesh_broadcast])
+def test_fan_outs_may_be_an_array(primitive: Any) -> None:
+    machine, fan_outs = EBSPMachine.linear_array(6), np.array([2, 3])
+    assert [*primitive.cost(machine, 5, fan_outs)] == [*primitive.cost(machine, 5, (2, 3))]
+    assert pybsp.simulate(lambda bsp: primitive(bsp, 7, fan_outs=fan_outs), p=6).results == [7] * 6
+
+
 @pytest.mark.parametrize("fan_outs", [(8,), (4, 2), (2, 4), (2, 2, 2), (5, 3, 7), (2, 1, 6, 1), (16, 16, 4)])
 @pytest.mark.parametrize("words", [1, 3])
 def test_tree_broadcast_makes_the_relations_of_the_paper(fan_outs: tuple[int, ...], words: int) -> None:

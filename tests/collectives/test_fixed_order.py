@@ -15,7 +15,7 @@ import pytest
 
 import pybsp
 from pybsp import BSPMachine
-from pybsp.collectives import allreduce, fixed_order, prefix, prefix_2d, prefix_fixed, reduce
+from pybsp.collectives import allreduce, exclusive_prefix, fixed_order, prefix, prefix_2d, prefix_fixed, reduce
 
 from ..costs import assert_ledger_is, machine
 from ..launching import Program, ended_well, run
@@ -48,6 +48,8 @@ def test_the_ledger_is_the_cost_for_every_p(which: int, form: str) -> None:
             prefix(bsp, np.ones(n, size), whole, degree, "fixed")
             prefix_2d(bsp, np.ones(n, size), np.add, degree, "fixed")
             prefix_2d(bsp, np.ones((n, 3), size), whole, order="fixed")
+            exclusive_prefix(bsp, np.ones(n, size), np.add, order="fixed")
+            exclusive_prefix(bsp, np.ones(n, size), whole, 0, degree, order="fixed")
 
         cost = reduce.cost(parameters, n, None, root, "fixed", n) + reduce.cost(parameters, n, degree, root, "fixed")
         cost += allreduce.cost(parameters, n * words, None, n, "fixed")
@@ -56,6 +58,8 @@ def test_the_ledger_is_the_cost_for_every_p(which: int, form: str) -> None:
         cost += prefix.cost(parameters, n * words, degree, 0, "fixed")
         cost += prefix_2d.cost(parameters, n, words, degree, "fixed")
         cost += prefix_2d.cost(parameters, n, 3 * words, None, "fixed")
+        cost += exclusive_prefix.cost(parameters, n * words, None, n, order="fixed")
+        cost += exclusive_prefix.cost(parameters, n * words, degree, order="fixed")
         assert_ledger_is(cost, main, p=p, machine=parameters)
 
 
@@ -65,6 +69,7 @@ def test_the_closed_forms_are_what_the_plans_count() -> None:
             for plan, closed in (
                 (allreduce.plan(p, degree, "fixed"), allreduce_module.counted(p, degree, "fixed")),
                 (prefix.plan(p, degree, "fixed"), prefix_fixed.counted(p, degree)),
+                (exclusive_prefix.plan(p, degree, order="fixed"), prefix_fixed.counted(p, degree, True)),
             ):
                 steps, after = closed
                 assert [s._replace(locality=0) for s in plan.counted()] == [s._replace(locality=0) for s in steps]
@@ -83,14 +88,14 @@ def test_the_degree_chosen_costs_least_of_all() -> None:
         for g, latency in ((0.0, 1.0), (0.1, 1.0), (1.0, 1.0), (1.0, 0.0), (1.0, 16.0), (1.0, 300.0)):
             for words in (1, 7, 100):
                 m = BSPMachine(p, g, latency, 10.0)
-                for primitive in (reduce, allreduce, prefix):
+                for primitive in (reduce, allreduce, prefix, exclusive_prefix):
                     least = min(primitive.cost(m, words, d, order="fixed").seconds for d in range(2, p + 1))
                     assert primitive.cost(m, words, order="fixed").seconds == pytest.approx(least, rel=1e-12)
 
 
 def test_a_degree_is_rounded_down_to_a_power_of_two() -> None:
     for degree, as_this in ((3, 2), (7, 4), (8, 8), (15, 8), (20, 32), (99, 32)):
-        for plan in (reduce.plan, allreduce.plan, prefix.plan):
+        for plan in (reduce.plan, allreduce.plan, prefix.plan, exclusive_prefix.plan):
             steps, others = plan(20, degree, order="fixed"), plan(20, as_this, order="fixed")
             assert [step.messages() for step in steps] == [step.messages() for step in others]
 

@@ -263,6 +263,21 @@ def test_sizes_beyond_64_bits_are_refused_by_name(name: str, of: Callable[[], An
 
 
 @pytest.mark.parametrize(
+    ("text", "of"),
+    [
+        ("tree_broadcast.cost: argument root", lambda: collectives.ebsp.tree_broadcast.cost(MACHINE, root=-1)),
+        ("mesh_broadcast.cost: argument fan_outs", lambda: collectives.ebsp.mesh_broadcast.cost(MACHINE, fan_outs=[0])),
+        ("broadcast.cost: argument words", lambda: collectives.broadcast.cost(MACHINE, words=1 << 54)),
+        ("argmax.cost: allreduce.cost: argument words", lambda: collectives.argmax.cost(MACHINE, itemsize=1 << 60)),
+        ("sort.cost: sample_sort.cost: argument keys", lambda: collectives.sort.cost(MACHINE, counts=1 << 60)),
+    ],
+)
+def test_what_another_function_refuses_is_refused_by_the_one_that_was_called(text: str, of: Callable[[], Any]) -> None:
+    with pytest.raises(UsageError, match=f"^{text}: expected "):
+        of()
+
+
+@pytest.mark.parametrize(
     ("argument", "call"),
     [
         ("counts", lambda bsp: collectives.reduce_scatter(bsp, np.arange(4.0), np.add, counts=RAGGED)),
@@ -287,6 +302,7 @@ def test_one_alone_costs_together_what_its_plan_costs(p: int) -> None:
         collectives.broadcast.plan(p, degree=2),
     ]
     for degree in (2, 3, p + 1):
+        plans += [collectives.exclusive_prefix.plan(p, degree, order="fixed")]
         plans += [collectives.exclusive_prefix.plan(p, degree), collectives.segmented_prefix.plan(p, degree)]
         plans += [collectives.prefix.plan(p, degree, order=order) for order in ("any", "fixed")]
     machine = BSPMachine.nominal(p)

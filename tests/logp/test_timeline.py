@@ -41,14 +41,19 @@ def to_first(proc: Processor) -> None:
     proc.compute(5)
 
 
+@pytest.mark.parametrize("first", [None, 0, 70])
 @pytest.mark.parametrize("machine", MACHINES)
-def test_what_a_timeline_says_of_a_simulation_is_what_that_counted(machine: LogPMachine) -> None:
-    simulation = simulate(to_first, machine=machine)
+def test_what_a_timeline_says_of_a_simulation_is_what_that_counted(machine: LogPMachine, first: int | None) -> None:
+    starts = np.zeros(machine.p, np.int64) if first is None else first + 9 * np.arange(machine.p)[::-1]
+    simulation = simulate(to_first, machine=machine, starts=None if first is None else starts.tolist())
     timeline, step = Timeline.of(simulation), 1e9 * machine.step
-    assert timeline.seconds == pytest.approx(simulation.time * machine.step)
+    origin = first or 0  # of the axis: when the first one began
+    assert timeline.seconds == pytest.approx((simulation.time - origin) * machine.step)
+    assert timeline.started == pytest.approx((starts - origin) * step)
+    assert timeline.finished == pytest.approx((simulation.finished - origin) * step)
     assert len(timeline) == 8 * (machine.p - 1)
     steps = {part: np.rint(1e9 * seconds / step).astype(int) for part, seconds in timeline.spent().items()}
-    assert np.array_equal(sum(steps.values()), simulation.finished)
+    assert np.array_equal(sum(steps.values()), simulation.finished - starts)
     assert np.array_equal(steps["stalled"], simulation.stalls)
     # What processor 0 computed while the gap passed is not in a trace.
     assert np.array_equal((steps["computing"] + steps["o"])[1:], simulation.busy[1:])
@@ -59,8 +64,20 @@ def test_what_a_timeline_says_of_a_simulation_is_what_that_counted(machine: LogP
     found, trace = timeline.messages(), simulation.trace
     for name in ("submission", "acceptance", "delivery", "acquisition"):
         in_order = np.lexsort((trace.submission, trace.source))
-        assert np.allclose(getattr(found, name), machine.step * getattr(trace, name)[in_order]), name
+        assert np.allclose(getattr(found, name), machine.step * (getattr(trace, name)[in_order] - origin)), name
     assert found.words.tolist() == trace.words[in_order].tolist()
+
+
+def test_who_receives_before_anything_else_waits_from_its_start_on() -> None:
+    def program(proc: Processor) -> None:
+        proc.recv() if proc.pid else proc.send(1, 1.0)
+
+    timeline = Timeline.of(simulate(program, machine=LogPMachine(2, 16, 1, 4, step=1e-9), starts=[20, 5]))
+    assert (timeline.started.tolist(), timeline.begun.tolist(), timeline.ended.tolist()) == ([15, 0], [15, 0], [16, 33])
+    assert (timeline.waiting.tolist(), timeline.computing.tolist()) == ([0, 32], [0, 0])
+    again = predict(timeline)
+    for name in COLUMNS:
+        assert np.array_equal(getattr(again, name), getattr(timeline, name)), name
 
 
 @pytest.mark.parametrize("machine", MACHINES)

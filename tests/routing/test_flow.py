@@ -469,6 +469,14 @@ def test_what_arrives_as_it_is_stopped_has_not_arrived() -> None:
         assert (done.delivered[0] == steps, done.steps) == (arrives, steps)
 
 
+@pytest.mark.parametrize("figure", ["throughput", "mean_latency"])
+@pytest.mark.parametrize("span", [(5, 5), (6, 5), (0, "5"), (0, 5.5)])
+def test_a_span_of_time_has_a_step_at_least(figure: str, span: tuple[Any, Any]) -> None:
+    done = flow(LinearArray(3), Injections.at([0], [0], [2], 3))
+    with pytest.raises(UsageError, match=f"flow.{figure}: arguments begin and end: expected .*, got .* and '?5"):
+        getattr(done, figure)(*span)
+
+
 def test_figures_of_a_span_of_time_have_its_first_step_and_not_its_last() -> None:
     done = flow(LinearArray(3), Injections.at([4, 6, 6], [0, 0, 1], [2, 2, 1], 3))
     assert done.latency.tolist() == [2, 2, 0]

@@ -50,6 +50,8 @@ SPREADS: dict[str, Call] = {
     "broadcast_one_at_a_time": lambda bsp, **more: broadcast_one_at_a_time(bsp, [7], **more),
 }
 EVERY = {**FOLDS, **SPREADS}
+ORDERED = {name: call for name, call in FOLDS.items() if name != "prefix_pipelined"}
+ORDERED["exclusive_prefix"] = lambda bsp, **more: exclusive_prefix(bsp, 1, ADD, **more)
 INNER = {"broadcast_one_at_a_time": "broadcast"}  # which is made of calls of another
 
 
@@ -163,14 +165,14 @@ def test_a_degree_that_is_none(spmd: Spmd, name: str, degree: Any) -> None:
         assert_all_fail(spmd, main, f"{name}: argument degree: expected a whole number of at least 2, got {degree!r}")
 
 
-@pytest.mark.parametrize("name", [name for name in FOLDS if name != "prefix_pipelined"])
+@pytest.mark.parametrize("name", ORDERED)
 @pytest.mark.parametrize("order", ["Fixed", "", None, True, ["fixed"]], ids=repr)
 def test_an_order_that_is_none(spmd: Spmd, name: str, order: Any) -> None:
     def everywhere(bsp: pybsp.BSP) -> None:
-        FOLDS[name](bsp, order=order)
+        ORDERED[name](bsp, order=order)
 
     def on_one(bsp: pybsp.BSP) -> None:
-        FOLDS[name](bsp, order=order if bsp.pid == bsp.p - 1 else "fixed")
+        ORDERED[name](bsp, order=order if bsp.pid == bsp.p - 1 else "fixed")
 
     for main in (everywhere, on_one):
         assert_all_fail(spmd, main, f'{name}: argument order: expected "any" or "fixed", got {order!r}')
@@ -524,6 +526,10 @@ def test_costs_and_plans_refuse_what_the_calls_refuse() -> None:
         lambda: allreduce.cost(m, order="none"),  # type: ignore[arg-type]
         lambda: prefix.cost(m, order="none"),  # type: ignore[arg-type]
         lambda: prefix_2d.cost(m, 3, order="none"),  # type: ignore[arg-type]
+        lambda: exclusive_prefix.cost(m, order="none"),  # type: ignore[arg-type]
+        lambda: exclusive_prefix.plan(5, order="none"),  # type: ignore[arg-type]
+        lambda: exclusive_prefix.plan(5, algorithm="blocks", items=9, order="fixed"),
+        lambda: exclusive_prefix.cost(m, 9, items=9, algorithm="blocks", order="fixed"),
     ):
         with pytest.raises(UsageError, match=r"argument (degree|root|words|k|order|algorithm|items): expected"):
             call()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import pybsp
 from pybsp import BSPMachine
-from pybsp.collectives import allreduce, prefix, prefix_2d, reduce
+from pybsp.collectives import allreduce, exclusive_prefix, prefix, prefix_2d, reduce
 from tests.conftest import Spmd
 
 from ..costs import charged, counted
@@ -66,6 +66,7 @@ def combine(bsp: pybsp.BSP, n: int, order: Any, degree: int | None, op: Any = np
             prefix(bsp, value, op, degree, order=order),
             prefix(bsp, number, op, degree, order=order),
             prefix_2d(bsp, value, op, degree, order=order),
+            exclusive_prefix(bsp, value, op, value, degree, order=order),
         )
     ]
 
@@ -77,7 +78,8 @@ def wanted(p: int, n: int) -> list[list[bytes | None]]:
         sums = [bits(upto) for q in (p - 1, pid) for upto in (tree(values, q), tree(values, q)[0])]
         total, first, mine, my_first = sums
         last = pid == p - 1
-        found.append([total if last else None, None if pid else first, total, first, mine, my_first, mine])
+        before = bits(tree(values, max(pid - 1, 0)))  # processor 0 gets its own value, as the first one
+        found.append([total if last else None, None if pid else first, total, first, mine, my_first, mine, before])
     return found
 
 
@@ -123,7 +125,8 @@ def bracketed(bsp: pybsp.BSP, degree: int | None) -> list[Any]:
     assert len(set(column)) == 1
     total = allreduce(bsp, own, bracket, degree, order="fixed")
     root = reduce(bsp, own, bracket, 0, degree, "fixed")
-    return [root, total, prefix(bsp, own, bracket, degree, order="fixed"), column[0]]
+    before = exclusive_prefix(bsp, own, bracket, "", degree, order="fixed")
+    return [root, total, prefix(bsp, own, bracket, degree, order="fixed"), column[0], before]
 
 
 def test_brackets_are_those_of_a_balanced_tree(spmd: Spmd) -> None:
@@ -132,7 +135,7 @@ def test_brackets_are_those_of_a_balanced_tree(spmd: Spmd) -> None:
     of_p = {1: "a", 2: "(ab)", 3: "(a(bc))", 4: "((ab)(cd))", 5: "((ab)(c(de)))", 8: "(((ab)(cd))((ef)(gh)))"}
     assert upto[-1] == of_p[spmd.p]
     for degree in (None, *DEGREES):
-        expected = [[None if pid else upto[-1], upto[-1], upto[pid], upto[pid]] for pid in range(spmd.p)]
+        expected = [[None if pid else upto[-1], upto[-1], *[upto[pid]] * 2, ["", *upto][pid]] for pid in range(spmd.p)]
         assert spmd(bracketed, degree) == expected
 
 
@@ -147,6 +150,7 @@ def test_any_value_is_combined_as_by_default(spmd: Spmd) -> None:
             allreduce(bsp, value, op, degree, order),
             prefix(bsp, value, op, degree, order),
             prefix_2d(bsp, [value] * 3, op, degree, order),
+            exclusive_prefix(bsp, value, op, value, degree, order=order),
         ]
         stirred(bsp)
         assert not any(result is value for result in results if isinstance(value, np.ndarray))
@@ -162,20 +166,21 @@ def test_an_operator_may_write_into_objects_that_it_gets(spmd: Spmd) -> None:
         a.extend(b)
         return a
 
-    def main(bsp: pybsp.BSP) -> tuple[list[int], list[int]]:
+    def main(bsp: pybsp.BSP) -> tuple[list[int], list[int], list[int]]:
         own = [bsp.pid]
-        return prefix(bsp, own, extended, 2, "fixed"), own
+        before = exclusive_prefix(bsp, own, extended, [], 2, order="fixed")
+        return prefix(bsp, own, extended, 2, "fixed"), before, own
 
-    assert spmd(main) == [(list(range(pid + 1)), [pid]) for pid in range(spmd.p)]
+    assert spmd(main) == [(list(range(pid + 1)), list(range(pid)), [pid]) for pid in range(spmd.p)]
 
 
 def test_results_are_the_callers_own(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> list[bool]:
         value = np.ones(2 if bsp.p > 2 else 1)
-        results = (call(bsp, value, np.add, order="fixed") for call in (allreduce, prefix, prefix_2d))
+        results = (call(bsp, value, np.add, order="fixed") for call in (allreduce, prefix, prefix_2d, exclusive_prefix))
         return [result.flags.writeable and not np.shares_memory(result, value) for result in results]
 
-    assert spmd(main) == [[True] * 3] * spmd.p
+    assert spmd(main) == [[True] * 4] * spmd.p
 
 
 def test_the_ledger_is_the_cost(spmd: Spmd) -> None:
@@ -185,6 +190,7 @@ def test_the_ledger_is_the_cost(spmd: Spmd) -> None:
         allreduce(bsp, value, np.add, degree, "fixed")
         prefix(bsp, value, np.add, degree, "fixed")
         prefix_2d(bsp, value, np.add, degree, "fixed")
+        exclusive_prefix(bsp, value, np.add, degree=degree, order="fixed")
         bsp.sync()
         return counted(bsp.ledger)
 
@@ -192,5 +198,6 @@ def test_the_ledger_is_the_cost(spmd: Spmd) -> None:
         m = BSPMachine(spmd.p, g, latency, 1e9)
         cost = reduce.cost(m, n, degree, spmd.p // 2, "fixed", n) + allreduce.cost(m, n, degree, n, "fixed")
         cost += prefix.cost(m, n, degree, n, "fixed") + prefix_2d.cost(m, n, 1, degree, "fixed")
+        cost += exclusive_prefix.cost(m, n, degree, n, order="fixed")
         for result in spmd(main, n, degree, machine=m):
             assert result == charged(cost)

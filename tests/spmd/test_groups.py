@@ -681,6 +681,16 @@ def test_what_is_no_whole_number_is_no_processor_and_no_size(bsp: pybsp.BSP) -> 
                 call(bsp, wrong)
 
 
+@on_processors
+def test_a_group_refuses_what_cannot_be_pickled_by_the_name_of_its_own_call(bsp: pybsp.BSP) -> None:
+    group = bsp.grid(1, bsp.p).row
+    for argument, message in ("payload", (lambda: 3,)), ("tag", (3, lambda: 3)):
+        with pytest.raises(pybsp.UsageError, match=f"^group.send: argument {argument}: expected something that can be"):
+            group.send(0, *message)
+    bsp.sync()
+    assert not bsp.inbox
+
+
 def test_what_makes_no_group_and_no_grid_names_the_argument(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         p, pid = bsp.p, bsp.pid

@@ -130,6 +130,7 @@ def together(bsp: pybsp.BSP) -> None:
     collectives.scatter_blocks(bsp, keys, root=0)
     collectives.total_exchange_blocks(bsp, keys)
     collectives.exclusive_prefix(bsp, bsp.pid, np.add)
+    collectives.exclusive_prefix(bsp, bsp.pid, np.add, order="fixed")
     collectives.segmented_prefix(bsp, keys, keys > 3, np.add)
     collectives.reduce_scatter(bsp, keys, np.add)
     collectives.balanced_sort(bsp, keys)
