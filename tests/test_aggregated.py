@@ -281,7 +281,6 @@ def test_a_leader_that_fails_in_the_middle_of_an_exchange_ends_the_job(program: 
     failed_once(ranks(5, 2, path, step, PYBSP_GRACE="1"), "MemoryError: full")
 
 
-@pytest.mark.whole
 def test_a_failure_in_a_part_reaches_all(program: Program) -> None:
     path = program("""
         import sys, pybsp

@@ -217,7 +217,7 @@ SMALL = """
 """
 
 
-@pytest.mark.fast("3-mixed")
+@pytest.mark.fast("2-messages", "3-mixed")
 @pytest.mark.parametrize(
     ("p", "medium"),
     [(2, "messages"), (3, "messages"), (5, "messages"), (3, "mixed"), (4, "mixed"), (3, "leaders"), (5, "leaders")],

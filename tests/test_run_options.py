@@ -86,6 +86,22 @@ def test_of_several_tasks_of_a_step_none_starts_ranks(monkeypatch: pytest.Monkey
         pybsp.start_ranks(lambda bsp: None, n=2)
 
 
+@pytest.mark.parametrize(
+    ("library", "kinds"),
+    [
+        ("Open MPI v5.0.8, package: ...", ("pmix",)),
+        ("Intel(R) MPI Library 2021.15 for Linux* OS", ("pmi2", "pmix")),
+        ("CRAY MPICH version 8.1.32.110", ("cray_shasta", "pmi2")),
+        ("MPICH Version: 5.0.2 ... --with-pmix=/usr", ("pmi2", "pmix")),
+        ("MPICH Version: 5.0.2", ("pmi2",)),
+    ],
+    ids=["Open MPI", "Intel MPI", "Cray", "MPICH with PMIx", "MPICH"],
+)
+@pytest.mark.fast
+def test_of_each_library_the_kinds_of_srun_that_it_speaks_are_known(library: str, kinds: tuple[str, ...]) -> None:
+    assert slurm.fitting(library) == kinds
+
+
 def test_hosts_outside_of_an_allocation_are_refused(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pybsp.benchmarks.calibration.fits import noise as of_noise
 from pybsp.benchmarks.calibration.fits.noise import noise
 from pybsp.benchmarks.calibration.samples import Point, Raw, Sample
 
@@ -183,6 +185,15 @@ def test_what_drifts_is_named_with_its_launch_and_how_much() -> None:
     assert text.endswith(
         "the reference superstep (exchange) took 1.25 times as long at the end of launch 1 as at its start"
     )
+
+
+@pytest.mark.parametrize(("errors", "flagged"), [(2.9, False), (3.1, True)])
+def test_a_drift_is_flagged_from_three_standard_errors_on(
+    monkeypatch: pytest.MonkeyPatch, errors: float, flagged: bool
+) -> None:
+    monkeypatch.setattr(of_noise, "_end_over_start", lambda _: (1.2, math.log(1.2) / errors))
+    _, flags = noise(Raw(ABOUT, of_one_point(REPEAT[0], [1.0] * 10)))
+    assert any(flag.code == "drift" for flag in flags) == flagged
 
 
 def test_flags_say_which_node_and_which_launch() -> None:

@@ -96,6 +96,15 @@ def test_the_degree_chosen_costs_least_of_all(
     assert prefix.cost(m, words, items=words).seconds == pytest.approx(best, rel=1e-12)
 
 
+def test_of_rows_the_degree_that_costs_least_is_chosen_not_the_smallest() -> None:
+    p, words = 27, 3  # rows of 9 processors
+    for latency in (0.0, 1e3):
+        m = BSPMachine(p, 1.0, latency, 1e9)
+        costs = {degree: prefix_2d.cost(m, words, 1, degree).seconds for degree in range(2, p + 1)}
+        assert prefix_2d.cost(m, words).seconds == pytest.approx(min(costs.values()), rel=1e-12)
+    assert min(costs.values()) < costs[2]
+
+
 @pytest.mark.whole
 def test_the_closed_forms_are_what_the_plans_count() -> None:
     for p in some_of([*range(1, 50), 64, 100]):

@@ -9,6 +9,7 @@ import pytest
 
 import pybsp
 from pybsp.collectives import sort
+from pybsp.collectives.sort import short
 from tests.conftest import Spmd, on_processors
 
 from ..costs import MACHINES, machine
@@ -36,6 +37,17 @@ def test_one_key_a_processor(spmd: Spmd, algorithm: str | None) -> None:
             assert repr([key for _, _, key in results]) == repr([brought[k] for k in order])
             # A value goes with its key.
             assert [repr(brought[value]) for _, value, _ in results] == [repr(key) for key, _, _ in results]
+
+
+@on_processors
+def test_blocks_of_as_many_keys_as_short_ones_have_take_one_superstep_and_of_one_more_two(bsp: pybsp.BSP) -> None:
+    longest = short(bsp.machine, 8)
+    for keys, supersteps in ((longest, 1), (longest + 1, 2)) if longest > 0 else ():
+        before = len(bsp.ledger)
+        block = np.arange(float(keys)) * bsp.p + bsp.p - bsp.pid
+        found = sort(bsp, block)
+        assert len(bsp.ledger) - before == supersteps
+        assert found.tolist() == list(range(bsp.pid * keys + 1, (bsp.pid + 1) * keys + 1))
 
 
 @on_processors
