@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import pytest
 
+from .ground.managed import managed
+
 if TYPE_CHECKING:
     from .bsp import BSP
     from .errors import BSPError
@@ -835,7 +837,7 @@ def _limited(config: pytest.Config, limit: float) -> Iterator[None]:
             faulthandler.cancel_dump_traceback_later()
 
 
-@contextmanager
+@managed
 def _interrupted(text: str, limit: float) -> Iterator[None]:
     """In this block TimeoutError comes out of whatever takes longer, and again out of what goes on after it.
 
