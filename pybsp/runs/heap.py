@@ -12,17 +12,15 @@ first one is there before the first superstep. By itself numpy asks for them for
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 
-from ..transport.populating import populate
+from ..transport.populating import populate, use_huge_pages
 
 # Arrays that large come from the system, and go back: glibc's own bound. And what may be free at the heap's end.
 LARGEST, FREE = 1 << 25, 1 << 26
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 HUGE = 1 << 21  # bytes of a huge page
 OF_HUGE_PAGES = LARGEST - HUGE  # bytes that the heap has of them from the beginning: what one array may have
-_MADV_HUGEPAGE = 14
 # What a user sets: then nothing is set here.
 VARIABLES = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_")
 
@@ -48,12 +46,10 @@ def _use_huge_pages(libc: ctypes.CDLL) -> None:
     """For the end of the heap: what is given back there keeps its kind of pages."""
     libc.malloc.argtypes, libc.malloc.restype = (ctypes.c_size_t,), ctypes.c_void_p
     libc.free.argtypes = (ctypes.c_void_p,)
-    libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     found = libc.malloc(OF_HUGE_PAGES)
     if found is None:
         return
-    begin, end = found & -mmap.PAGESIZE, found + OF_HUGE_PAGES & -mmap.PAGESIZE
-    if libc.madvise(begin, end - begin, _MADV_HUGEPAGE) == 0:
-        first = (found + HUGE - 1 & -HUGE) + HUGE
-        populate(memoryview((ctypes.c_char * (first - found)).from_address(found)))
+    memory = memoryview((ctypes.c_char * OF_HUGE_PAGES).from_address(found))
+    if use_huge_pages(memory):
+        populate(memory[: -found % HUGE + HUGE])  # what lies before the first one, and that
     libc.free(found)

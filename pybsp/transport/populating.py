@@ -1,4 +1,4 @@
-"""Memory whose pages are made now, by a call that fails where there is no room for them.
+"""Memory whose pages are made now, by a call that fails where there is no room for them; and of which size they are.
 
 To touch a page of shared memory that cannot be had ends the process (SIGBUS). Linux 5.14 and later make pages by
 `madvise(MADV_POPULATE_WRITE)`, which reports it. Before, the kernel is had to touch them, in a call that copies a byte
@@ -14,7 +14,7 @@ import mmap
 import os
 import sys
 
-MADV_POPULATE_WRITE = 23
+MADV_HUGEPAGE, MADV_POPULATE_WRITE = 14, 23
 
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 if _libc is not None:
@@ -27,13 +27,30 @@ def populate(memory: memoryview) -> bool:
     Returns:
         False where there is no room for all of them.
     """
-    if _libc is None or not memory.nbytes:
+    if _libc is None or not memory.nbytes or _advise(memory, MADV_POPULATE_WRITE):
         return True
-    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    address = _address(memory)
+    return ctypes.get_errno() == errno.EINVAL and _touched(memory.cast("B"), (address & -mmap.PAGESIZE) - address)
+
+
+def use_huge_pages(memory: memoryview) -> bool:
+    """From now on pages of writable memory that are made are huge ones, as far as the system has some.
+
+    Returns:
+        False where it does not know of any.
+    """
+    return _libc is not None and _advise(memory, MADV_HUGEPAGE)
+
+
+def _advise(memory: memoryview, advice: int) -> bool:
+    assert _libc is not None
+    address = _address(memory)
     begin = address & -mmap.PAGESIZE
-    if _libc.madvise(begin, address + memory.nbytes - begin, MADV_POPULATE_WRITE) == 0:
-        return True
-    return ctypes.get_errno() == errno.EINVAL and _touched(memory.cast("B"), begin - address)
+    return int(_libc.madvise(begin, address + memory.nbytes - begin, advice)) == 0
+
+
+def _address(memory: memoryview) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
 def _touched(memory: memoryview, first: int) -> bool:
