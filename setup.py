@@ -5,14 +5,14 @@ Where no compiler is found, they are left out."""
 
 from setuptools import Extension, setup
 
-STREAMING = ["pybsp/ground/streaming.h"]
+CLOCK, STREAMING = "pybsp/ground/clock.h", "pybsp/ground/streaming.h"
 
 setup(
     ext_modules=[
-        Extension("pybsp._core", ["pybsp/core.c"], depends=STREAMING, optional=True),
-        Extension("pybsp._copies", ["pybsp/ground/copies.c"], depends=STREAMING, optional=True),
+        Extension("pybsp._core", ["pybsp/core.c"], depends=[CLOCK, STREAMING], optional=True),
+        Extension("pybsp._copies", ["pybsp/ground/copies.c"], depends=[CLOCK, STREAMING], optional=True),
         Extension("pybsp._kernels", ["routing/kernels.c"], extra_compile_args=["-O3"], optional=True),
         Extension("pybsp._goal", ["pybsp/logp/goal.c"], extra_compile_args=["-O3"], optional=True),
-        Extension("pybsp._stamps", ["pybsp/logp/stamps.c"], optional=True),
+        Extension("pybsp._stamps", ["pybsp/logp/stamps.c"], depends=[CLOCK], optional=True),
     ]
 )

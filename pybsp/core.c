@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <structmember.h>
-#include <time.h>
+#include "ground/clock.h"
 #include "ground/streaming.h"
 
 /* As transport/wire.py has them, and others below: a test reads these lines. */
@@ -48,6 +48,9 @@
 #define ITEMS 256 /* that are laid out by this, at most */
 #define DEALT 64 /* processors that `deal` deals to, at most */
 #define LOOKING 3e-6 /* seconds for each of a waiter's tries: from a wait in Python the way back is longer */
+#define CROWDED 100  /* turns of others on the core, where there are more ranks than cores: board.py */
+#define SHORT 1e-6   /* seconds: a longer turn counts as one for each of them */
+#define AWAY 5e-6    /* seconds of a turn in which somebody had the core */
 
 enum { NOTHING, FLOAT, FLOAT64, INT, INT64 }; /* what a record shows, as short_records.py has them */
 
@@ -57,14 +60,9 @@ enum { NOTHING, FLOAT, FLOAT64, INT, INT64 }; /* what a record shows, as short_r
 #define PAUSE() ((void)0)
 #endif
 
-#ifdef __APPLE__
-#define CLOCK CLOCK_UPTIME_RAW
-#else
-#define CLOCK CLOCK_MONOTONIC
-#endif
-
 #define EXPECT(holds, what) do if (!(holds)) return PyErr_Format(PyExc_TypeError, "expected " what); while (0)
 #define FITS(of) (!PyBytes_Check(of) || PyBytes_GET_SIZE(of) <= AREA - 8) /* in a record */
+#define METHOD(name, called) {name, (PyCFunction)(void (*)(void))(called), METH_FASTCALL, NULL}
 #define STAMP(log, at) ((log) ? (void)((log)->at = now()) : (void)0)
 #define LOAD(at) __atomic_load_n((at), __ATOMIC_ACQUIRE)
 #define STORE(at, word) __atomic_store_n((at), (word), __ATOMIC_RELEASE) /* all that the twin's barrier is for */
@@ -96,6 +94,7 @@ typedef struct {
     };
     long long lent, lent_until; /* the bits of all of it, which are that before an exchange */
     Py_ssize_t size, own;
+    double away;       /* the longest turn of others on this core in the last wait */
     Py_buffer *views;  /* of the parts of all processors of the board */
     Py_ssize_t status; /* where it lies in a part, in bytes */
     Py_ssize_t borrows[2], slots[2], areas[2];
@@ -104,8 +103,8 @@ typedef struct {
 /* What `know` was told: numpy's, and the classes of a received message and of a section, which are tuples. */
 static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_type, *scalar_type, *float64_type;
 static PyObject *dtypes[128]; /* by their character */
-static PyObject *name_tries;
 static PyObject *int64_type; /* as float64_type */
+static PyObject *name_tries, *name_turns;
 
 #define word_of(self, k, at) ((int64_t *)((char *)(self)->views[k].buf + (at)))
 #define status_of(self, k) word_of(self, k, (self)->status + 8 * ((self)->number & 1))
@@ -122,14 +121,6 @@ static PyTypeObject chunk_type;
 typedef PyObject *const *Args;
 
 /* -- the log ------------------------------------------------------------------------------------------------------- */
-
-/* Seconds, as time.perf_counter has them. */
-static double now(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK, &at);
-    return (double)(at.tv_sec * 1000000000LL + at.tv_nsec) / 1e9;
-}
 
 #define COUNTED(of) (PyBytes_CheckExact(of) && PyBytes_GET_SIZE(of) == 8 * COUNTS) /* by `chunk.pack_counts` */
 #define counts_of(of) ((const double *)PyBytes_AS_STRING(of))
@@ -173,8 +164,7 @@ static PyMemberDef chunk_members[] = {
     {"entered", T_DOUBLE, offsetof(Chunk, entered), 0, NULL}, {"over", T_DOUBLE, offsetof(Chunk, over), 0, NULL},
     {NULL, 0, 0, 0, NULL}};
 
-static PyMethodDef chunk_methods[] = {
-    {"note_row", (PyCFunction)(void (*)(void))note_counted, METH_FASTCALL, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef chunk_methods[] = {METHOD("note_row", note_counted), {NULL, NULL, 0, NULL}};
 
 static PyTypeObject chunk_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "pybsp._core.Chunk",
@@ -228,35 +218,49 @@ static int reclaim(Meeting *self)
     return stays ? 0 : done(PyObject_CallMethod((PyObject *)self, "_reclaim", "L", (long long)reading));
 }
 
+/* A number that the waiter says; -1: an error. */
+static long waiters(Meeting *self, PyObject *name)
+{
+    PyObject *given = PyObject_GetAttr(self->waiter, name);
+    long number = given ? PyLong_AsLong(given) : -1;
+    Py_XDECREF(given);
+    return number;
+}
+
 /* Whether all others have entered this exchange; looks for a while, if need be. -1: an error. */
 static int all_here(Meeting *self)
 {
     int64_t least = (int64_t)self->number << STATUS_EPOCH_SHIFT;
-    long tries = 0, turns = 100; /* of others on the core, where there are more ranks than cores */
-    for (Py_ssize_t k = 0; k < self->size; k++) {
+    long tries = 0, turns = -1; /* of others on this core */
+    int here = 1;
+    for (Py_ssize_t k = 0; here && k < self->size; k++) {
         int64_t *status = status_of(self, k);
         if (k == self->own || LOAD(status) >= least)
             continue;
-        if (!tries) {
-            PyObject *given = PyObject_GetAttr(self->waiter, name_tries);
-            if (!given)
-                return -1;
-            tries = PyLong_AsLong(given);
-            Py_DECREF(given);
-        }
-        if (tries == 1) { /* more ranks than cores: one look for each turn of the others is enough */
-            Py_BEGIN_ALLOW_THREADS;
-            for (; turns && LOAD(status) < least; turns--)
-                sched_yield();
-            Py_END_ALLOW_THREADS;
-        }
+        if (!tries && (tries = waiters(self, name_tries)) < 0)
+            return -1;
         for (double end = tries == 1 ? 0 : now() + LOOKING * tries; LOAD(status) < least && now() < end;)
             for (int looks = 64; looks && LOAD(status) < least; looks--)
                 PAUSE();
-        if (LOAD(status) < least)
-            return 0;
+        if ((here = LOAD(status) >= least))
+            continue;
+        if (self->away > AWAY && done(PyObject_CallMethod(self->waiter, "gave", "d", self->away)))
+            return -1; /* now, as there is time */
+        self->away = 0;
+        if (turns == -1 && (turns = tries == 1 ? CROWDED : waiters(self, name_turns)) < 0)
+            return -1;
+        Py_BEGIN_ALLOW_THREADS;
+        for (double turn; turns > 0 && LOAD(status) < least; turns -= 1 + (long)(turn / SHORT)) {
+            turn = tries == 1 ? 0 : -now(); /* with more ranks than cores others are to have it */
+            sched_yield();
+            turn += tries == 1 ? 0 : now();
+            self->away = turn > self->away ? turn : self->away;
+        }
+        Py_END_ALLOW_THREADS;
+        here = LOAD(status) >= least;
+        turns = turns > 0 ? turns : 0;
     }
-    return 1;
+    return here;
 }
 
 /* An exchange in which nothing is sent. What is read of others is posted before it, and what they read let go after. */
@@ -373,7 +377,7 @@ static void lay_out(Meeting *self, const Item *items, Py_ssize_t count)
     Py_ssize_t at = self->areas[parity], place = at;
     for (Py_ssize_t i = 0; i < count; i++) {
         if (!i || items[i].text != items[i - 1].text) {
-            store(part + at, items[i].text, items[i].bytes, now);
+            store(part + at, items[i].text, items[i].bytes);
             place = at, at += aligned(items[i].bytes);
         }
         int64_t *slot = slots + SLOT * items[i].to;
@@ -764,11 +768,8 @@ static PyMemberDef meeting_members[] = {
     {"_settled", T_OBJECT_EX, offsetof(Meeting, settled), 0, NULL}, {NULL, 0, 0, 0, NULL}};
 
 static PyMethodDef meeting_methods[] = {
-    {"meet", (PyCFunction)(void (*)(void))meet, METH_FASTCALL, NULL},
-    {"show", (PyCFunction)(void (*)(void))show, METH_FASTCALL, NULL},
-    {"show_record", (PyCFunction)(void (*)(void))show_record, METH_FASTCALL, NULL},
-    {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, NULL},
-    {"post", (PyCFunction)(void (*)(void))post, METH_FASTCALL, NULL}, {NULL, NULL, 0, NULL}};
+    METHOD("meet", meet),     METHOD("show", show), METHOD("show_record", show_record),
+    METHOD("gather", gather), METHOD("post", post), {NULL, NULL, 0, NULL}};
 
 static PyTypeObject meeting_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "pybsp._core.Meeting",
@@ -782,10 +783,8 @@ static PyTypeObject meeting_type = {
 /* -- the module ---------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef functions[] = {
-    {"deal", (PyCFunction)(void (*)(void))deal, METH_FASTCALL, NULL},
-    {"know", know, METH_VARARGS, NULL},
-    {"pack", (PyCFunction)(void (*)(void))pack, METH_FASTCALL, NULL},
-    {"unpack", (PyCFunction)(void (*)(void))unpack, METH_FASTCALL, NULL}, {NULL, NULL, 0, NULL}};
+    METHOD("deal", deal), {"know", know, METH_VARARGS, NULL},
+    METHOD("pack", pack), METHOD("unpack", unpack), {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT, .m_name = "pybsp._core", .m_doc = "See pybsp/core.c.", .m_size = -1, .m_methods = functions};
@@ -793,7 +792,8 @@ static struct PyModuleDef module = {
 PyMODINIT_FUNC PyInit__core(void)
 {
     name_tries = PyUnicode_InternFromString("tries");
-    int ready = name_tries && !PyType_Ready(&meeting_type) && !PyType_Ready(&chunk_type);
+    name_turns = PyUnicode_InternFromString("turns");
+    int ready = name_tries && name_turns && !PyType_Ready(&meeting_type) && !PyType_Ready(&chunk_type);
     PyObject *core = ready ? PyModule_Create(&module) : NULL;
     return core && !PyModule_AddObjectRef(core, "Meeting", (PyObject *)&meeting_type) &&
            !PyModule_AddObjectRef(core, "Chunk", (PyObject *)&chunk_type) ? core : NULL;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from threading import Event, Thread
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from pybsp import ways
 from pybsp.compiled import core
 from pybsp.ground import chunk, short_records
-from pybsp.transport import memory, wire
+from pybsp.transport import board, memory, waiting, wire
 from pybsp.transport.board import Board
 from pybsp.transport.waiting import Waiter
 
@@ -157,9 +158,11 @@ assert pybsp.run(main) in (None, (2.0, [1] * 3), (2.0, [0] * 3))
 
 def test_it_knows_the_layout_of_a_board() -> None:
     lines = re.findall(r"^#define ([A-Z_]+) +(\d+|\(1 << \d+\))(?: |$)", (ROOT / "pybsp" / "core.c").read_text(), re.M)
-    known = {**vars(ways), **vars(chunk), **vars(memory), **vars(wire)}
+    known = {**vars(ways), **vars(chunk), **vars(memory), **vars(board), **vars(wire)}
     found = {name: eval(value) for name, value in lines if name in known}
-    assert {"STATUS_EPOCH_SHIFT", "AREA", "ALIGN", "SEVERAL", "NUMBER_KIND", "COLUMNS", "BY_MAIL"} <= set(found)
+    assert {"STATUS_EPOCH_SHIFT", "AREA", "ALIGN", "SEVERAL", "NUMBER_KIND", "COLUMNS", "BY_MAIL", "CROWDED"} <= set(
+        found
+    )
     assert found == {name: known[name] for name in found}
     kinds = re.search(r"^enum {(.*)};", (ROOT / "pybsp" / "core.c").read_text(), re.M)
     assert kinds is not None
@@ -259,11 +262,9 @@ def test_it_does_to_a_board_what_its_twin_does(tmp_path: Path) -> None:
     assert (found[1].strip(), said[1].strip()) == ("True", "False")
 
 
-@built
-@pytest.mark.parametrize(("operation", "flags"), [("meet", 0), ("show", wire.SHOWS)])
-def test_data_that_was_dropped_is_no_matter_for_the_twin(
-    operation: str, flags: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def without_twins(monkeypatch: pytest.MonkeyPatch, waiter: Waiter) -> Board:
+    """A board of two processors, as the first sees it, whose twins fail."""
+
     def unexpected(*_: object) -> NoReturn:
         raise AssertionError("the twin was called")
 
@@ -272,17 +273,51 @@ def test_data_that_was_dropped_is_no_matter_for_the_twin(
     parts = [memoryview(bytearray(wire.CONTEXTS * wire.board_bytes(2))) for _ in range(2)]
     words = [part.cast("q") for part in parts]
     window = cast("Window", SimpleNamespace(size=2, parts=parts, words=words, sync=None))
-    board = Board(window, [0, 1], 0, 0, 0, None, Waiter())
-    board._got.append((0, 1, np.zeros(8, np.uint8)))
-    board._lent.lend(0, [np.zeros(8, np.uint8)])
-    board._theirs[0][1] = 1 << wire.STATUS_EPOCH_SHIFT | 7 | flags  # the other one is there already
-    assert getattr(board, operation)(7) is True
-    assert (board._got, board._lent.data) == ([], {})
+    return Board(window, [0, 1], 0, 0, 0, None, waiter)
+
+
+@built
+@pytest.mark.parametrize(("operation", "flags"), [("meet", 0), ("show", wire.SHOWS)])
+def test_data_that_was_dropped_is_no_matter_for_the_twin(
+    operation: str, flags: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = without_twins(monkeypatch, Waiter())
+    one._got.append((0, 1, np.zeros(8, np.uint8)))
+    one._lent.lend(0, [np.zeros(8, np.uint8)])
+    one._theirs[0][1] = 1 << wire.STATUS_EPOCH_SHIFT | 7 | flags  # the other one is there already
+    assert getattr(one, operation)(7) is True
+    assert (one._got, one._lent.data) == ([], {})
 
     read = np.zeros(8, np.uint8)
-    board._got.append((1, 1, read))
+    one._got.append((1, 1, read))
     with pytest.raises(AssertionError, match="twin"):  # what is still referred to has to be posted
-        getattr(board, operation)(7)
+        getattr(one, operation)(7)
+
+
+@built
+def test_who_waits_in_it_lets_other_threads_run_and_sees_what_comes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "TURNS", 1 << 30)  # whatever else this machine does
+    one = without_twins(monkeypatch, Waiter())
+    waits = Event()
+
+    def enter() -> None:
+        waits.wait()
+        one._theirs[0][1] = 1 << wire.STATUS_EPOCH_SHIFT | 7
+
+    other = Thread(target=enter)
+    other.start()
+    waits.set()
+    assert one.meet(7) is True
+    other.join()
+
+
+@built
+def test_who_has_sends_to_move_on_waits_for_others_in_the_twin_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "TURNS", 1 << 30)
+    waiter = Waiter()
+    waiter.moving.add(1)
+    with pytest.raises(AssertionError, match="twin"):
+        without_twins(monkeypatch, waiter).meet(7)
 
 
 @built

@@ -30,7 +30,7 @@ from pybsp.runs import signals, watch, world
 from pybsp.transport.medium import MPITransport
 from pybsp.transport.patience import AGAIN, ANNOUNCES, Absence, Patience
 from pybsp.transport.revocation import SLACK
-from pybsp.transport.waiting import LOOK, TURN, Waiter
+from pybsp.transport.waiting import LOOK, TURN, TURNS, Waiter
 
 from .launching import LIMIT, Ended, Program, failed_once, finish, mpiexec, python, run, start
 from .test_aggregated import pretending
@@ -590,6 +590,25 @@ def test_who_gave_up_its_core_to_whom_it_waited_for_naps_once_so_as_to_be_given_
     for _ in range(2):
         assert waiter.until(lambda _: True, None)
     assert len(slept) == naps
+
+
+@pytest.mark.parametrize(("turn", "naps"), [(2 * TURN, 1), (TURN / 2, 0)])
+def test_so_does_who_gave_it_up_in_the_compiled_core_where_it_will_look_for_less_then(
+    turn: float, naps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    waiter = Waiter("polite")
+    tries = waiter.tries
+    waiter.gave(turn)
+    assert (len(slept), waiter.tries) == (naps, tries // 2)
+
+
+def test_the_compiled_core_yields_where_waits_do_and_mpi_has_nothing_to_move_on() -> None:
+    waiter = Waiter("polite")
+    assert (waiter.turns, Waiter("spin").turns) == (TURNS, 0)
+    waiter.moving.add(1)
+    assert waiter.turns == 0
 
 
 # -- where others were seen ---------------------------------------------------------------------------------------

@@ -23,13 +23,6 @@ static PyObject *stream(PyObject *module, PyObject *args)
     return alike ? Py_NewRef(Py_None) : NULL;
 }
 
-static double now(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return at.tv_sec + at.tv_nsec / 1e9;
-}
-
 /* lay(into, from): a contiguous buffer into another, as texts are laid out on boards; whether they are alike so. */
 static PyObject *lay(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
@@ -37,7 +30,7 @@ static PyObject *lay(PyObject *module, PyObject *const *args, Py_ssize_t count)
     int alike = count == 2 && !PyObject_GetBuffer(args[0], &into, PyBUF_WRITABLE) &&
                 !PyObject_GetBuffer(args[1], &from, PyBUF_SIMPLE) && into.len == from.len;
     if (alike)
-        store(into.buf, from.buf, into.len, now);
+        store(into.buf, from.buf, into.len);
     PyErr_Clear(); /* no buffer */
     PyBuffer_Release(&into);
     PyBuffer_Release(&from);

@@ -1,5 +1,7 @@
 /* Copies by streaming stores, which go past the caches: why, and when, is in copying.py. */
 
+#include "clock.h"
+
 #ifdef __SSE2__
 #include <emmintrin.h>
 
@@ -23,7 +25,7 @@ static void stream_bytes(char *into, const char *from, Py_ssize_t size)
 
 /* Copy a text onto a board in the way that is quicker, as those before it tell: `Stores` in copying.py, in short. Where
    they stream, every 16th is stored plainly, to see whether that is still slow. */
-static void store(char *into, const char *from, Py_ssize_t size, double (*clock)(void))
+static void store(char *into, const char *from, Py_ssize_t size)
 {
     static int streaming, against, left, patience = TRIES; /* against: texts that speak against the way that there is */
     static double plain;                                   /* seconds a byte */
@@ -32,12 +34,12 @@ static void store(char *into, const char *from, Py_ssize_t size, double (*clock)
         return;
     }
     int streams = streaming && streaming++ < LOOKS;
-    double begin = clock();
+    double begin = now();
     if (streams)
         stream_bytes(into, from, size);
     else
         memcpy(into, from, size);
-    double rate = (clock() - begin) / size;
+    double rate = (now() - begin) / size;
     int looked = streaming && !streams, good = streams ? rate <= plain / 2 : rate < SLOW;
     if (looked && !good)
         streaming = 1, plain = rate, patience = TRIES;

@@ -4,8 +4,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
-#include <stdint.h>
-#include <time.h>
+#include "../ground/clock.h"
 
 enum { WIDTH = 4 };
 
@@ -15,23 +14,16 @@ typedef struct {
     Py_ssize_t count, room, limit; /* count: of all rows, of which as many are kept as the limit allows */
 } Stamps;
 
-static int64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time); /* as time.perf_counter_ns */
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
 static PyObject *begin(Stamps *self, PyObject *none)
 {
     (void)none;
-    self->begun = now();
+    self->begun = nanoseconds();
     Py_RETURN_NONE;
 }
 
 static PyObject *end(Stamps *self, PyObject *const *values, Py_ssize_t count)
 {
-    int64_t of[2] = {0, 0}, ended = now();
+    int64_t of[2] = {0, 0}, ended = nanoseconds();
     for (Py_ssize_t k = 0; k < count && k < 2; k++)
         if ((of[k] = PyLong_AsLongLong(values[k])) == -1 && PyErr_Occurred())
             return NULL;

@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from .waiting import Waiter
     from .window import Window
 
+CROWDED = 100  # turns of others on the core, before waiting goes on as in waiting.py
 WEAK = platform.machine().lower() not in ("x86_64", "amd64", "i686", "i386")  # may change the order of loads and stores
 SOON = 4  # exchanges that borrowed data may be old before it is watched
-TURNS = 100  # of others on the core, before waiting goes on as in waiting.py
 
 
 class Board(Meeting):
@@ -209,7 +209,7 @@ class Board(Meeting):
         here, turn = self.here, os.sched_yield
         if self._waiter.tries == 1:
             # More ranks than cores: the others need this core, one look for each turn of theirs is enough.
-            for _ in range(TURNS):
+            for _ in range(CROWDED):
                 if here():
                     return True
                 turn()

@@ -11,8 +11,9 @@ called, and there one learns that somebody has left the exchange (revocation.py)
 MPI has not completed (`Waiter.moving`), others may wait for them, and it looks at each turn. A wait that takes very
 long is reported, or ended (`Waiter.overdue`, patience.py).
 
-What lies in shared memory is looked at some times first (`tries`): that takes less than asking for the time. On a host
-that is known to have more ranks than cores nobody spins (`crowd`).
+What lies in shared memory is looked at some times first (`tries`): that takes less than asking for the time. There the
+compiled core goes on to yield (`turns`): a wait in Python is over microseconds late, as its code is in no cache. On a
+host that is known to have more ranks than cores nobody spins (`crowd`).
 
 A processor count says little (containers and emulated hosts share cores without knowing it), so the time to spin
 follows what yields turn out to take: it halves in a wait in which another had this core, and grows in any other.
@@ -44,6 +45,7 @@ LOOK = 1e-3  # seconds between two looks of who does not sleep
 # core looks for 3 us for each of them, 150 us in all, before all that: from a wait in Python its way back is a
 # microsecond longer.
 TRIES, FEWEST_TRIES = 50, 10
+TURNS = 2000  # yields of the compiled core after these, some 0.6 ms: with more ranks than cores see board.py
 
 _MODES = {"polite": (SPIN, YIELD), "spin": (float("inf"), 0.0), "yield": (0.0, float("inf")), "sleep": (0.0, 0.0)}
 
@@ -53,6 +55,7 @@ class Waiter:
 
     Attributes:
         tries: looks at a word in shared memory before waiting begins.
+        turns: yields of the compiled core before it does.
         look: called in a wait that takes long; may raise, which ends the wait.
         moving: what has sends under way beside those that are waited for.
         patience: seconds after which a wait without a deadline takes very long.
@@ -88,6 +91,13 @@ class Waiter:
             self._yield = YIELD_CROWDED
             self._share = SHARE_CROWDED
             self.tries = 1
+
+    @property
+    def turns(self) -> int:
+        """Those of others on this core that the compiled core gives before waiting begins: none where MPI has sends to
+        move on meanwhile, or nobody is to yield.
+        """
+        return TURNS if self._yield and not self.moving else 0
 
     def until(self, test: Callable[[Any], bool], what: Any, deadline: float | None = None, looks: bool = True) -> bool:
         """Wait until `test(what)`, which just was false, is true.
@@ -172,6 +182,12 @@ class Waiter:
             if test(what):
                 return True
         return False
+
+    def gave(self, seconds: float) -> None:
+        """Others had this core in a wait of the compiled core, for so many seconds at longest."""
+        self._adapt(True)
+        if seconds > TURN:
+            time.sleep(STEP)  # as in `until`: two ranks may take turns on this core while another is idle
 
     def _adapt(self, shared: bool) -> None:
         """Spin for less in the next waits if others have had this core in this one, else for more."""
