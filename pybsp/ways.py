@@ -71,16 +71,17 @@ class Used:
     Examples:
         >>> from pybsp.ways import BY_MAIL, BY_PUT, Used
         >>> used, zeros = Used(), np.zeros(4)
-        >>> since, fresh = used.since(np.array([0, BY_MAIL, 0, BY_MAIL | BY_PUT]), zeros, zeros, np.ones(4))
+        >>> since, fresh = used.since(np.array([0, BY_MAIL, 0, BY_MAIL | BY_PUT]), zeros, zeros, np.ones(4), zeros)
         >>> since.tolist(), [named(ways) for ways in fresh.tolist()]
         ([0.0, 0.0, 0.0, 2.0], [(), ('mail',), (), ('put',)])
-        >>> used.since(np.array([BY_PUT, BY_MAIL | BY_PUT]), zeros[:2], zeros[:2], np.ones(2))[0].tolist()
+        >>> used.since(np.array([BY_PUT, BY_MAIL | BY_PUT]), zeros[:2], zeros[:2], np.ones(2), zeros[:2])[0].tolist()
         [1.0, 2.0]
     """
 
     def __init__(self) -> None:
         self._computed = 0.0
         self._last = [math.nan] * len(WAYS)
+        self._labels: set[float] = set()  # under which collectives were used
 
     def since(
         self,
@@ -88,12 +89,17 @@ class Used:
         h: NDArray[np.float64],
         messages: NDArray[np.float64],
         seconds: NDArray[np.float64],
+        labels: NDArray[np.float64],
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Of each of the next supersteps: seconds of computing since its ways were used last, its own among them, the
         most of them; and those of its ways that are used for the first time, which do not count there.
 
+        Each collective has code of its own, so under another label they are used for the first time again: a plain call
+        of one has its name there, and where a program has given a label most often one is meant.
+
         Args:
             ways, h, messages, seconds: of these, in order.
+            labels: their numbers.
         """
         ways = with_lent(ways, h, messages)
         found, fresh = np.zeros(len(ways)), np.zeros(len(ways), np.int64)
@@ -102,7 +108,12 @@ class Used:
             at = np.flatnonzero(ways >> way & 1)
             if not at.size:
                 continue
-            if math.isnan(self._last[way]):
+            if 1 << way == BY_COLLECTIVE:
+                numbers, places = np.unique(labels[at], return_index=True)
+                new = ~np.isin(numbers, [*self._labels])
+                fresh[at[places[new]]] |= BY_COLLECTIVE
+                self._labels.update(numbers[new].tolist())
+            elif math.isnan(self._last[way]):
                 fresh[at[0]] |= 1 << way
             before = np.concatenate(([self._last[way]], computed[at[:-1]]))
             found[at] = np.fmax(found[at], computed[at] - before)

@@ -37,6 +37,7 @@ from pybsp.ways import (
     BY_QUEUE,
     BY_RECORD,
     WAY,
+    Used,
     named,
     with_lent,
 )
@@ -973,3 +974,19 @@ def test_a_machine_of_given_figures_is_calibrated_and_the_nominal_one_is_not() -
     assert [machine.calibrated for machine in (*given, BSPMachine.nominal(2), LogPMachine.nominal(2))] == [
         True, True, False, False,
     ]  # fmt: skip
+
+
+def test_collectives_are_used_for_the_first_time_under_each_label_and_cost_it_beside_what_is_late() -> None:
+    others = {"put": 4.0, "collective": 4.0}
+    machine = BSPMachine(2, g=0.0, l=1.0, r=1.0, first=tuple(others.items()), late=tuple(others.items()), after=ONE_ROW)
+    put, collective = BY_PUT, BY_COLLECTIVE
+    assert machine.exchanging(0, ways=put, computing=1.0, fresh=put) == 1 + 4
+    assert machine.exchanging(0, ways=collective, computing=1.0, fresh=collective) == 1 + 4 + 4
+
+    labels, zeros = np.array([0.0, 0.0, 1.0, 0.0, 1.0, 2.0]), np.zeros(6)
+    used = Used()
+    ways = np.array([put | collective, collective, put | collective, put, collective, collective])
+    fresh = used.since(ways, zeros, zeros, zeros, labels)[1]
+    assert fresh.tolist() == [put | collective, 0, collective, 0, 0, collective]
+    later = used.since(ways[:2], zeros[:2], zeros[:2], zeros[:2], np.array([1.0, 3.0]))[1]
+    assert later.tolist() == [0, collective]

@@ -156,9 +156,11 @@ def in_order(records: Iterable[Record], index_bytes: Mapping[int, int] = types.M
         records: all of them.
         index_bytes: by the number of a record, as `Ledger.index_bytes`.
     """
-    of_all = list(records)
-    counted = np.array([(one.h, one.messages, one.seconds) for one in of_all], np.float64).reshape(-1, 3).T
-    since, fresh = Used().since(np.array([one.ways for one in of_all], np.int64), *counted)
+    of_all, numbers = list(records), dict[str, int]()
+    labels = [numbers.setdefault(one.label, len(numbers)) for one in of_all]
+    counted = [(one.h, one.messages, one.seconds, label) for one, label in zip(of_all, labels, strict=True)]
+    columns = np.array(counted, np.float64).reshape(-1, 4).T
+    since, fresh = Used().since(np.array([one.ways for one in of_all], np.int64), *columns)
     indices = [index_bytes.get(number, 0) for number in range(len(of_all))]
     return [*map(InRun, of_all, since.tolist(), fresh.tolist(), indices)]
 

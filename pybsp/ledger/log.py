@@ -404,7 +404,7 @@ class Log(Chunk):
     def _note_since(self, rows: NDArray[np.float64]) -> None:
         """These are the next combined rows."""
         ways, h = rows[:, WAYS].astype(np.int64), np.maximum(rows[:, WORDS_OUT], rows[:, WORDS_IN])
-        since, fresh = self._used.since(ways, h, rows[:, MESSAGES], rows[:, SECONDS])
+        since, fresh = self._used.since(ways, h, rows[:, MESSAGES], rows[:, SECONDS], rows[:, LABEL])
         at = np.flatnonzero(fresh)
         self.fresh.update(zip((len(self.since) + at).tolist(), fresh[at].tolist(), strict=True))
         self.since.frombytes(since.astype(np.float32).tobytes())

@@ -153,8 +153,8 @@ class BSPMachine(MachinePart):
             of the processors wait 0.3 of the computing. Of ways beside others the dearest counts, and on top of it
             those of gets, and of what all compare, which have exchanges of their own.
         first: seconds that each way adds, at least, where a run uses it for the first time, those beside others as in
-            `late`: pairs, or a mapping. As files of before pybsp 0.4 have none it is 0.3 of `late` there, at most 100
-            us.
+            `late`: pairs, or a mapping. Collectives add it to what is late, and again under each label. As files of
+            before pybsp 0.4 have none it is 0.3 of `late` there, at most 100 us.
         after: rows (seconds of computing, seconds that who came early waited, and the shares of "empty" and "sending"
             after either, and of what ways add after the computing), ascending; from the last on they are that row's,
             but that of ways, which goes on as between the last two, to 2 at most.
@@ -336,7 +336,10 @@ class BSPMachine(MachinePart):
         late, new = _with_notes(self.late), named(fresh)
         first = dict(self.first) or {name: min(FIRST * seconds, COLD) for name, seconds in late.items()}
         each = {name: late.get(name, 0.0) * driven for name in named(ways)}
-        each.update((name, max(late.get(name, 0.0) * cold, first.get(name, 0.0))) for name in new)
+        for name in new:
+            as_late, at_first = late.get(name, 0.0) * cold, first.get(name, 0.0)
+            # Of a collective's code much is its own, and was in no cache before that computing either.
+            each[name] = as_late + at_first if name == "collective" else max(as_late, at_first)
         return _of_code(each, each)
 
     def _share(self, share: int, seconds: float, by: int) -> float:
@@ -432,7 +435,7 @@ class BSPMachine(MachinePart):
             computing: seconds of it before the exchange, of the processor that computes longest.
             since: seconds of computing since its ways were last used (`pybsp.ways.Used`): half of it counts as
                 computing before the exchange, up to 2 ms, in what ways add.
-            fresh: those of its ways that a run uses for the first time.
+            fresh: those of its ways that a run uses for the first time; collectives under this label.
             waiting: seconds that others had waited when the last one came, mean of these; None: 0.3 of the computing.
                 Where messages go it counts as no less than if half of the processors had waited so long.
             indices: words of those of patterns that are made, which a processor sends, on average.
