@@ -107,7 +107,7 @@ def show(study: Study, found: Sequence[Figure], setting: str, bars: tuple[float,
 def main(arguments: Sequence[str] | None = None) -> None:
     study = Study(__doc__, keep="--json")
     study.add_argument("-n", type=int, default=2, help="ranks")
-    study.add_argument("--rounds", type=int, default=5, help="runs of each program")
+    study.add_argument("--rounds", type=int, default=15, help="runs of each program")
     study.add_argument("--machine", help="the machine file to predict by (default: as runs find it)")
     study.add_argument("programs", nargs="*", help="programs, each with its arguments in one word (default: all)")
     options = study.begin(arguments)

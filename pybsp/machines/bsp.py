@@ -147,14 +147,14 @@ class BSPMachine(MachinePart):
         g_way: seconds of each word that goes in a way, beyond g: pairs, or a mapping. Where words go in several ways it
             is the mean of theirs, as no ledger says how many go in which. That of "making" is of a word of indices.
         late: seconds that an exchange takes more after long computing: pairs, or a mapping; "empty" where no message
-            goes, "sending" where one does, and what each way adds, whose code and data are in no cache then. The first
-            two grow with the computing and with the time that who came early has waited, as the geometric mean of the
-            shares after both; that after waiting is at most the other, and of "sending" at least what it is where half
-            of the processors wait 0.3 of the computing. Of ways beside others the dearest counts, and on top of it
+            goes, "sending" where one does, and what each way adds, whose code and data are in no cache then. "empty"
+            grows with the time that who came early has waited, and is at most what it is after the computing; "sending"
+            is the geometric mean of the shares after both, of which that after waiting is at least what it is where
+            half of the processors wait 0.3 of the computing. Of ways beside others the dearest counts, and on top of it
             those of gets, and of what all compare, which have exchanges of their own.
-        first: seconds that each way adds, at least, where a run uses it for the first time, those beside others as in
-            `late`: pairs, or a mapping. Collectives add it to what is late, and again under each label. As files of
-            before pybsp 0.4 have none it is 0.3 of `late` there, at most 100 us.
+        first: seconds that each way adds where a run uses it for the first time, collectives under each label, on top
+            of what is late: pairs, or a mapping. As files of before pybsp 0.4 have none it is 0.3 of `late` there, at
+            most 100 us.
         after: rows (seconds of computing, seconds that who came early waited, and the shares of "empty" and "sending"
             after either, and of what ways add after the computing), ascending; from the last on they are that row's,
             but that of ways, which goes on as between the last two, to 2 at most.
@@ -333,13 +333,10 @@ class BSPMachine(MachinePart):
         Args:
             cold, driven: shares of `late`, of these, and of the others.
         """
-        late, new = _with_notes(self.late), named(fresh)
+        late = _with_notes(self.late)
         first = dict(self.first) or {name: min(FIRST * seconds, COLD) for name, seconds in late.items()}
         each = {name: late.get(name, 0.0) * driven for name in named(ways)}
-        for name in new:
-            as_late, at_first = late.get(name, 0.0) * cold, first.get(name, 0.0)
-            # Of a collective's code much is its own, and was in no cache before that computing either.
-            each[name] = as_late + at_first if name == "collective" else max(as_late, at_first)
+        each.update((name, late.get(name, 0.0) * cold + first.get(name, 0.0)) for name in named(fresh))
         return _of_code(each, each)
 
     def _share(self, share: int, seconds: float, by: int) -> float:
@@ -456,7 +453,9 @@ class BSPMachine(MachinePart):
             which = SENDS if ways & SENDING else EMPTY
             computed = machine._share(which, computing, COMPUTED)
             # Waiting that is longer than half of the processors have before so much computing adds nothing more.
-            soon += late * math.sqrt(computed * min(computed, machine._share(which, waited, OTHERS_WAITED)))
+            late_by = min(computed, machine._share(which, waited, OTHERS_WAITED))
+            # What little code there is where nothing is sent is as quick after computing.
+            soon += late * (math.sqrt(computed * late_by) if which == SENDS else late_by)
             driven = machine._share(OF_WAYS, max(computing, min(BETWEEN * since, BETWEEN_MOST)), COMPUTED)
             if fresh:
                 soon += machine._at_first(all_ways, fresh, machine._share(OF_WAYS, computing, COMPUTED), driven)
