@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from pathlib import Path
 from threading import Event, Thread
 from types import SimpleNamespace
@@ -309,6 +310,41 @@ def test_who_waits_in_it_lets_other_threads_run_and_sees_what_comes_meanwhile(mo
     waits.set()
     assert one.meet(7) is True
     other.join()
+
+
+@built
+def test_in_its_next_wait_the_waiter_learns_of_the_turns_of_others_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiter, turns, entering = Waiter(), [1], Event()
+    found: list[tuple[float, float]] = []
+    one = without_twins(monkeypatch, waiter)
+
+    def learn(longest: float, last: float) -> int:
+        found.append((longest, last))
+        entering.set()
+        return turns[0]
+
+    monkeypatch.setattr(waiter, "turns", learn)
+    with pytest.raises(AssertionError, match="twin"):
+        one.meet(7)
+    with pytest.raises(AssertionError, match="twin"):
+        one.meet(7)
+    (nothing, (longest, last)) = found
+    assert (nothing, last) == ((0, 0), 0)  # the twin saw to the end of that wait
+    assert longest > 0
+
+    def enter(number: int) -> None:
+        entering.wait()
+        time.sleep(1e-3)
+        one._theirs[0][number & 1] = number << wire.STATUS_EPOCH_SHIFT | 7
+
+    turns[0] = 1 << 30
+    while not found[-1][1]:  # this core may have been taken until the other one had entered
+        entering.clear()
+        other = Thread(target=enter, args=(one.number + 1,))
+        other.start()
+        assert one.meet(7) is True
+        other.join()
+    assert 0 < found[-1][1] <= found[-1][0]
 
 
 @built
