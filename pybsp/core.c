@@ -50,7 +50,6 @@
 #define LOOKING 3e-6 /* seconds for each of a waiter's tries: from a wait in Python the way back is longer */
 #define CROWDED 100  /* turns of others on the core, where there are more ranks than cores: board.py */
 #define SHORT 1e-6   /* seconds: a longer turn counts as one for each of them */
-#define AWAY 5e-6    /* seconds of a turn in which somebody had the core */
 
 enum { NOTHING, FLOAT, FLOAT64, INT, INT64 }; /* what a record shows, as short_records.py has them */
 
@@ -94,7 +93,7 @@ typedef struct {
     };
     long long lent, lent_until; /* the bits of all of it, which are that before an exchange */
     Py_ssize_t size, own;
-    double away;       /* the longest turn of others on this core in the last wait */
+    double longest, last; /* turns of others on this core in the last wait with any; 0 where it did not end by that */
     Py_buffer *views;  /* of the parts of all processors of the board */
     Py_ssize_t status; /* where it lies in a part, in bytes */
     Py_ssize_t borrows[2], slots[2], areas[2];
@@ -103,8 +102,7 @@ typedef struct {
 /* What `know` was told: numpy's, and the classes of a received message and of a section, which are tuples. */
 static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_type, *scalar_type, *float64_type;
 static PyObject *dtypes[128]; /* by their character */
-static PyObject *int64_type; /* as float64_type */
-static PyObject *name_tries, *name_turns;
+static PyObject *int64_type /* as float64_type */, *name_tries;
 
 #define word_of(self, k, at) ((int64_t *)((char *)(self)->views[k].buf + (at)))
 #define status_of(self, k) word_of(self, k, (self)->status + 8 * ((self)->number & 1))
@@ -218,10 +216,9 @@ static int reclaim(Meeting *self)
     return stays ? 0 : done(PyObject_CallMethod((PyObject *)self, "_reclaim", "L", (long long)reading));
 }
 
-/* A number that the waiter says; -1: an error. */
-static long waiters(Meeting *self, PyObject *name)
+/* A number, whose reference it takes; -1: an error. */
+static long number_of(PyObject *given)
 {
-    PyObject *given = PyObject_GetAttr(self->waiter, name);
     long number = given ? PyLong_AsLong(given) : -1;
     Py_XDECREF(given);
     return number;
@@ -237,29 +234,32 @@ static int all_here(Meeting *self)
         int64_t *status = status_of(self, k);
         if (k == self->own || LOAD(status) >= least)
             continue;
-        if (!tries && (tries = waiters(self, name_tries)) < 0)
+        if (!tries && (tries = number_of(PyObject_GetAttr(self->waiter, name_tries))) < 0)
             return -1;
-        for (double end = tries == 1 ? 0 : now() + LOOKING * tries; LOAD(status) < least && now() < end;)
+        for (double end = tries == 1 || turns > 0 ? 0 : now() + LOOKING * tries; LOAD(status) < least && now() < end;)
             for (int looks = 64; looks && LOAD(status) < least; looks--)
                 PAUSE();
         if ((here = LOAD(status) >= least))
             continue;
-        if (self->away > AWAY && done(PyObject_CallMethod(self->waiter, "gave", "d", self->away)))
-            return -1; /* now, as there is time */
-        self->away = 0;
-        if (turns == -1 && (turns = tries == 1 ? CROWDED : waiters(self, name_turns)) < 0)
-            return -1;
+        if (turns == -1) { /* the waiter learns of the last wait only now, as there is time */
+            PyObject *given = tries == 1 ? PyLong_FromLong(CROWDED)
+                                         : PyObject_CallMethod(self->waiter, "turns", "dd", self->longest, self->last);
+            if ((turns = number_of(given)) < 0)
+                return -1;
+            self->longest = self->last = 0;
+        }
         Py_BEGIN_ALLOW_THREADS;
-        for (double turn; turns > 0 && LOAD(status) < least; turns -= 1 + (long)(turn / SHORT)) {
-            turn = tries == 1 ? 0 : -now(); /* with more ranks than cores others are to have it */
+        for (; turns > 0 && LOAD(status) < least; turns -= 1 + (long)(self->last / SHORT)) {
+            double begin = tries == 1 ? 0 : now(); /* with more ranks than cores others are to have it */
             sched_yield();
-            turn += tries == 1 ? 0 : now();
-            self->away = turn > self->away ? turn : self->away;
+            self->last = tries == 1 ? 0 : now() - begin;
+            self->longest = self->last > self->longest ? self->last : self->longest;
         }
         Py_END_ALLOW_THREADS;
         here = LOAD(status) >= least;
         turns = turns > 0 ? turns : 0;
     }
+    self->last = here ? self->last : 0;
     return here;
 }
 
@@ -792,8 +792,7 @@ static struct PyModuleDef module = {
 PyMODINIT_FUNC PyInit__core(void)
 {
     name_tries = PyUnicode_InternFromString("tries");
-    name_turns = PyUnicode_InternFromString("turns");
-    int ready = name_tries && name_turns && !PyType_Ready(&meeting_type) && !PyType_Ready(&chunk_type);
+    int ready = name_tries && !PyType_Ready(&meeting_type) && !PyType_Ready(&chunk_type);
     PyObject *core = ready ? PyModule_Create(&module) : NULL;
     return core && !PyModule_AddObjectRef(core, "Meeting", (PyObject *)&meeting_type) &&
            !PyModule_AddObjectRef(core, "Chunk", (PyObject *)&chunk_type) ? core : NULL;

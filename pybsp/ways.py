@@ -108,15 +108,16 @@ class Used:
             at = np.flatnonzero(ways >> way & 1)
             if not at.size:
                 continue
+            first = np.zeros(len(at), np.bool_)
             if 1 << way == BY_COLLECTIVE:
                 numbers, places = np.unique(labels[at], return_index=True)
-                new = ~np.isin(numbers, [*self._labels])
-                fresh[at[places[new]]] |= BY_COLLECTIVE
-                self._labels.update(numbers[new].tolist())
-            elif math.isnan(self._last[way]):
-                fresh[at[0]] |= 1 << way
+                first[places] = [number not in self._labels for number in numbers.tolist()]
+                self._labels.update(numbers.tolist())
+            else:
+                first[0] = math.isnan(self._last[way])
+            fresh[at[first]] |= 1 << way
             before = np.concatenate(([self._last[way]], computed[at[:-1]]))
-            found[at] = np.fmax(found[at], computed[at] - before)
+            found[at] = np.maximum(found[at], np.where(first, 0.0, computed[at] - before))
             self._last[way] = float(computed[at[-1]])
         self._computed = float(computed[-1]) if len(ways) else self._computed
         return found, fresh

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import time
 from pathlib import Path
 from threading import Event, Thread
 from types import SimpleNamespace
@@ -262,18 +263,18 @@ def test_it_does_to_a_board_what_its_twin_does(tmp_path: Path) -> None:
     assert (found[1].strip(), said[1].strip()) == ("True", "False")
 
 
-def without_twins(monkeypatch: pytest.MonkeyPatch, waiter: Waiter) -> Board:
-    """A board of two processors, as the first sees it, whose twins fail."""
+def without_twins(monkeypatch: pytest.MonkeyPatch, waiter: Waiter, p: int = 2) -> Board:
+    """A board of p processors, as the first sees it, whose twins fail."""
 
     def unexpected(*_: object) -> NoReturn:
         raise AssertionError("the twin was called")
 
     for name in ("_meet", "_met", "_show", "_shown"):
         monkeypatch.setattr(Board, name, unexpected)
-    parts = [memoryview(bytearray(wire.CONTEXTS * wire.board_bytes(2))) for _ in range(2)]
+    parts = [memoryview(bytearray(wire.CONTEXTS * wire.board_bytes(p))) for _ in range(p)]
     words = [part.cast("q") for part in parts]
-    window = cast("Window", SimpleNamespace(size=2, parts=parts, words=words, sync=None))
-    return Board(window, [0, 1], 0, 0, 0, None, waiter)
+    window = cast("Window", SimpleNamespace(size=p, parts=parts, words=words, sync=None))
+    return Board(window, [*range(p)], 0, 0, 0, None, waiter)
 
 
 @built
@@ -309,6 +310,71 @@ def test_who_waits_in_it_lets_other_threads_run_and_sees_what_comes_meanwhile(mo
     waits.set()
     assert one.meet(7) is True
     other.join()
+
+
+@built
+def test_in_its_next_wait_the_waiter_learns_of_the_turns_of_others_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiter, turns, entering = Waiter(), [1], Event()
+    found: list[tuple[float, float]] = []
+    one = without_twins(monkeypatch, waiter)
+
+    def learn(longest: float, last: float) -> int:
+        found.append((longest, last))
+        entering.set()
+        return turns[0]
+
+    monkeypatch.setattr(waiter, "turns", learn)
+    with pytest.raises(AssertionError, match="twin"):
+        one.meet(7)
+    with pytest.raises(AssertionError, match="twin"):
+        one.meet(7)
+    (nothing, (longest, last)) = found
+    assert (nothing, last) == ((0, 0), 0)  # the twin saw to the end of that wait
+    assert longest > 0
+
+    def enter(number: int) -> None:
+        entering.wait()
+        time.sleep(1e-3)
+        one._theirs[0][number & 1] = number << wire.STATUS_EPOCH_SHIFT | 7
+
+    turns[0] = 1 << 30
+    while not found[-1][1]:  # this core may have been taken until the other one had entered
+        entering.clear()
+        other = Thread(target=enter, args=(one.number + 1,))
+        other.start()
+        assert one.meet(7) is True
+        other.join()
+    assert 0 < found[-1][1] <= found[-1][0]
+
+    turns[0] = 0
+    for _ in range(2):
+        with pytest.raises(AssertionError, match="twin"):
+            one.meet(7)
+    assert found[-1] == (0, 0)  # it learns of each wait once
+
+
+@built
+def test_the_waiter_is_asked_once_in_a_wait_for_several_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiter, asked, entering = Waiter(), list[int](), Event()
+    one = without_twins(monkeypatch, waiter, 3)
+
+    def ask(longest: float, last: float) -> int:
+        asked.append(one.number)
+        entering.set()
+        return 1 << 30
+
+    def enter() -> None:
+        entering.wait()
+        for status in one._theirs:
+            time.sleep(1e-3)
+            status[1] = 1 << wire.STATUS_EPOCH_SHIFT | 7
+
+    monkeypatch.setattr(waiter, "turns", ask)
+    other = Thread(target=enter)
+    other.start()
+    assert one.meet(7) is True
+    other.join()
+    assert asked == [1]
 
 
 @built

@@ -981,7 +981,8 @@ def test_collectives_are_used_for_the_first_time_under_each_label() -> None:
     put, collective = BY_PUT, BY_COLLECTIVE
     used = Used()
     ways = np.array([put | collective, collective, put | collective, put, collective, collective])
-    fresh = used.since(ways, zeros, zeros, zeros, labels)[1]
+    since, fresh = used.since(ways, zeros, zeros, zeros + 1.0, labels)
     assert fresh.tolist() == [put | collective, 0, collective, 0, 0, collective]
+    assert since.tolist() == [0, 1, 2, 1, 2, 0]  # where it is used for the first time it does not count
     later = used.since(ways[:2], zeros[:2], zeros[:2], zeros[:2], np.array([1.0, 3.0]))[1]
     assert later.tolist() == [0, collective]

@@ -30,7 +30,7 @@ from pybsp.runs import signals, watch, world
 from pybsp.transport.medium import MPITransport
 from pybsp.transport.patience import AGAIN, ANNOUNCES, Absence, Patience
 from pybsp.transport.revocation import SLACK
-from pybsp.transport.waiting import LOOK, TURN, TURNS, Waiter
+from pybsp.transport.waiting import LOOK, SOMEBODY, TRIES, TURN, TURNS, Waiter
 
 from .launching import LIMIT, Ended, Program, failed_once, finish, mpiexec, python, run, start
 from .test_aggregated import pretending
@@ -592,23 +592,27 @@ def test_who_gave_up_its_core_to_whom_it_waited_for_naps_once_so_as_to_be_given_
     assert len(slept) == naps
 
 
-@pytest.mark.parametrize(("turn", "naps"), [(2 * TURN, 1), (TURN / 2, 0)])
-def test_so_does_who_gave_it_up_in_the_compiled_core_where_it_will_look_for_less_then(
-    turn: float, naps: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("longest", "last", "naps", "share"),
+    [(2 * TURN, 2 * TURN, 1, 0.5), (2 * TURN, TURN / 2, 0, 0.5), (SOMEBODY / 2, SOMEBODY / 2, 0, 1.0), (0, 0, 0, 0.5)],
+)
+def test_so_does_who_gave_it_up_in_the_compiled_core_where_it_looks_for_less_then_and_for_more_after_waits_alone(
+    longest: float, last: float, naps: int, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
     waiter = Waiter("polite")
-    tries = waiter.tries
-    waiter.gave(turn)
-    assert (len(slept), waiter.tries) == (naps, tries // 2)
+    if longest <= SOMEBODY:
+        waiter.turns(2 * SOMEBODY, 0.0)
+    waiter.turns(longest, last)
+    assert (len(slept), waiter.tries) == (naps, round(TRIES * share))
 
 
 def test_the_compiled_core_yields_where_waits_do_and_mpi_has_nothing_to_move_on() -> None:
     waiter = Waiter("polite")
-    assert (waiter.turns, Waiter("spin").turns) == (TURNS, 0)
+    assert (waiter.turns(0.0, 0.0), Waiter("spin").turns(0.0, 0.0)) == (TURNS, 0)
     waiter.moving.add(1)
-    assert waiter.turns == 0
+    assert waiter.turns(0.0, 0.0) == 0
 
 
 # -- where others were seen ---------------------------------------------------------------------------------------

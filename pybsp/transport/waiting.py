@@ -55,7 +55,6 @@ class Waiter:
 
     Attributes:
         tries: looks at a word in shared memory before waiting begins.
-        turns: yields of the compiled core before it does.
         look: called in a wait that takes long; may raise, which ends the wait.
         moving: what has sends under way beside those that are waited for.
         patience: seconds after which a wait without a deadline takes very long.
@@ -92,11 +91,17 @@ class Waiter:
             self._share = SHARE_CROWDED
             self.tries = 1
 
-    @property
-    def turns(self) -> int:
+    def turns(self, longest: float, last: float) -> int:
         """Those of others on this core that the compiled core gives before waiting begins: none where MPI has sends to
         move on meanwhile, or nobody is to yield.
+
+        Args:
+            longest, last: seconds of those in its last wait with any, as of which this goes on as `until`; 0: of none.
         """
+        if longest:
+            self._adapt(longest > SOMEBODY)
+        if last > TURN:
+            time.sleep(STEP)  # two ranks may take turns on this core while another is idle
         return TURNS if self._yield and not self.moving else 0
 
     def until(self, test: Callable[[Any], bool], what: Any, deadline: float | None = None, looks: bool = True) -> bool:
@@ -182,12 +187,6 @@ class Waiter:
             if test(what):
                 return True
         return False
-
-    def gave(self, seconds: float) -> None:
-        """Others had this core in a wait of the compiled core, for so many seconds at longest."""
-        self._adapt(True)
-        if seconds > TURN:
-            time.sleep(STEP)  # as in `until`: two ranks may take turns on this core while another is idle
 
     def _adapt(self, shared: bool) -> None:
         """Spin for less in the next waits if others have had this core in this one, else for more."""
