@@ -333,6 +333,7 @@ def test_what_is_no_command_is_refused_with_what_may_be_meant(
     assert capsys.readouterr().err.splitlines()[-1].endswith(meant)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_help_says_what_each_command_and_argument_is(capsys: pytest.CaptureFixture[str], command: str) -> None:
     with pytest.raises(SystemExit, match="0"):
