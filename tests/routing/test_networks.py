@@ -468,10 +468,12 @@ def test_two_phases_spread_what_one_group_of_a_dragonfly_sends_to_the_next() -> 
 
 
 @pytest.mark.parametrize("shape", [(4, 2, 2), (2, 3, 1)])
-def test_a_dragonfly_has_its_second_channel_over_and_behind_the_link_between_groups(shape: tuple[int, int, int]) -> None:
+def test_a_dragonfly_has_its_second_channel_over_and_behind_the_link_between_groups(
+    shape: tuple[int, int, int],
+) -> None:
     a, t, h = shape
     net = Dragonfly(a * t * (a * h + 1), shape)
     group = np.where(net.heads < net.p, net.heads // (a * t), (net.heads - net.p) // a)
     for to in range(net.p):
-        channel = net.channel(net.tails, np.full_like(net.tails, to), np.arange(len(net.heads)), np.zeros_like(net.tails))
+        channel = net.channel(net.tails, np.full_like(net.tails, to), np.arange(len(net.heads)), net.tails)
         assert np.array_equal(channel, group == to // (a * t))
