@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import subprocess
 import sys
 import time
 from textwrap import dedent
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from pybsp.ground import settings
-from pybsp.processes import attendance
+from pybsp.processes import attendance, process
 from pybsp.processes.attendance import Attendance
 
 from .launching import Program, ended_well, python, run
@@ -29,6 +30,21 @@ def joined(listening: Attendance, rank: int) -> socket.socket:
     while len(list(filter(None, listening._heard.values()))) == before:
         time.sleep(0.001)
     return line
+
+
+def test_ranks_of_this_host_have_ended_when_their_process_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPI_LOCALNRANKS", "2")
+    ranks = [subprocess.Popen(["sleep", "100"], env={"PMI_RANK": f"{rank}"}) for rank in (70, 71)]
+    try:
+        siblings = process.Siblings(os.getpid())
+        assert siblings.ended(100) == []
+        ranks[1].kill()
+        os.waitid(os.P_PID, ranks[1].pid, os.WEXITED | os.WNOWAIT)  # its launcher has not looked yet
+        assert siblings.ended(100) == [71]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
 
 
 @pytest.mark.parametrize(

@@ -1335,6 +1335,16 @@ def raising(number: int) -> Callable[[], None]:
     return lambda: os.kill(os.getpid(), number)
 
 
+def test_of_a_job_that_has_ended_no_notice_nor_answer_is_left(tmp_path: Path) -> None:
+    file = notice.NoticeFile(tmp_path / "end-1")
+    file.heed()
+    file.answer()
+    assert file.answered()
+    file.remove()
+    assert not file.answered()
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("number", notice.SIGNALS)
 def test_a_signal_has_all_save_and_end(tmp_path: Path, capfd: pytest.CaptureFixture[str], number: int) -> None:
     def main(bsp: pybsp.BSP, notice: Callable[[], None]) -> int:

@@ -449,6 +449,23 @@ def test_a_report_has_a_column_of_items_where_a_queue_was_used(
             assert re.search(r"│ +30 │ +60 │ +1 │ +30 │.*│ +55 │ +55 │", printed)  # h, M, messages, items; exchange
 
 
+def test_a_report_has_a_line_for_each_label_or_for_each_superstep(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        for label in "aba":
+            with bsp.superstep(label):
+                bsp.send(0, 1.0)
+
+    path = tmp_path / "ledger.json"
+    append_run(path, pybsp.simulate(main, p=2).ledger.as_json(["here"] * 2, "direct"), first=True)
+    lines = {False: [("2", "a"), ("1", "b"), ("3", "total")]}
+    lines[True] = [("0", "a"), ("1", "b"), ("2", "a"), ("3", "total")]
+    for every, expected in lines.items():
+        assert report(str(path), every) == 0
+        assert re.findall(r"^│ +(\d+) │ (\w+)", capsys.readouterr().out, re.MULTILINE) == expected
+
+
 def test_a_report_has_no_prediction_by_a_machine_that_nobody_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 from unittest import SkipTest
+from unittest.mock import Mock
 
 import pytest
 from hypothesis.errors import UnsatisfiedAssumption
@@ -917,6 +918,21 @@ def test_a_test_that_hangs_on_virtual_processors_ends_at_its_limit(request: pyte
     assert caught.traceback[-2].name == "hangs"
     places = getattr(caught.value, "__notes__", [outcome(caught.value).place])
     assert places == ["(on virtual processor 1 of 2, in superstep 1)"]
+
+
+@pytest.mark.parametrize("own", [AssertionError("own"), None])
+def test_a_rank_that_follows_through_examples_fails_with_its_own_error_or_names_processor_0(
+    own: Exception | None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def example(*_: object) -> None:
+        if own is not None:
+            raise own
+
+    answers = iter([(True, {}), (False, "it failed")])
+    monkeypatch.setattr(pytest_plugin, "_of_ranks", lambda *_: [next(answers)])
+    monkeypatch.setattr(pytest_plugin._UnderMPI, "run", example)
+    with pytest.raises(BaseException, match="^own$" if own else "^on processor 0: it failed$"):
+        pytest_plugin._UnderMPI(request.node, 2, {}, 1.0)._follow(Mock(), {})
 
 
 def test_a_limit_on_virtual_processors_waits_for_who_is_in_the_debugger() -> None:

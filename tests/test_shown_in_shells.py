@@ -344,10 +344,13 @@ def test_help_of_a_processor_has_nothing_for_the_rest_of_pybsp() -> None:
     assert "prepared" not in text
 
 
-@pytest.mark.parametrize("name", ["broadcast", "allreduce", "sort"])
-def test_start_has_the_signature_and_the_help_of_its_collective(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "by_name"), [("broadcast", {"out": None}), ("allreduce", {"out": None}), ("sort", {})]
+)
+def test_start_has_the_signature_and_the_help_of_its_collective(name: str, by_name: dict[str, Any]) -> None:
     collective = getattr(collectives, name)
     parameters = inspect.signature(collective).parameters
+    assert {name: one.default for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY} == by_name
     assert inspect.signature(collective.start).parameters == parameters
     assert inspect.signature(collective.start).return_annotation.startswith("Ride[")
     assert not inspect.signature(collective).return_annotation.startswith("Supersteps[")

@@ -35,6 +35,14 @@ def test_samples_and_events_come_back_as_they_were_written(tmp_path: Path) -> No
     assert raw.missing == ""
 
 
+def test_an_event_says_any_json(tmp_path: Path) -> None:
+    more = {"none": None, "flags": [True, False], "numbers": {"whole": -3, "other": 0.1}, "text": "a"}
+    writer = Writer(tmp_path / "raw.csv", ABOUT)
+    writer.event("launch", **more)
+    writer.close()
+    assert read(tmp_path / "raw.csv").events == [{"event": "launch", **more}]
+
+
 def test_every_figure_is_in_the_column_of_its_name(tmp_path: Path) -> None:
     lines = written(tmp_path / "raw.csv").read_text().splitlines()
     row = next(csv.DictReader(line for line in lines if not line.startswith("#")))

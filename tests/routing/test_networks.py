@@ -465,3 +465,15 @@ def test_two_phases_spread_what_one_group_of_a_dragonfly_sends_to_the_next() -> 
     greedy, valiant = net.route(relation), net.route(relation, two_phase=True)
     assert greedy.max_link_load == 8 * 20  # all that a group sends goes over one link
     assert valiant.max_link_load < 100
+
+
+@pytest.mark.parametrize("shape", [(4, 2, 2), (2, 3, 1)])
+def test_a_dragonfly_has_its_second_channel_over_and_behind_the_link_between_groups(
+    shape: tuple[int, int, int],
+) -> None:
+    a, t, h = shape
+    net = Dragonfly(a * t * (a * h + 1), shape)
+    group = np.where(net.heads < net.p, net.heads // (a * t), (net.heads - net.p) // a)
+    for to in range(net.p):
+        channel = net.channel(net.tails, np.full_like(net.tails, to), np.arange(len(net.heads)), net.tails)
+        assert np.array_equal(channel, group == to // (a * t))

@@ -421,3 +421,14 @@ def test_blocks_of_objects_and_of_other_bytes_stay_what_they_are(spmd: Spmd) -> 
     for pid, (found, form, joined) in enumerate(spmd(main)):
         assert found == [[one for mine in objects for one in mine], [mine[pid % len(mine)] for mine in objects]]
         assert (form, joined) == (">i4", numbers)
+
+
+def test_blocks_whose_rows_differ_in_a_later_call_are_an_error_everywhere(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        for _ in range(2):  # the second finds all prepared
+            assert allgather_blocks(bsp, np.ones((1, 2)))[0].shape == (bsp.p, 2)
+        allgather_blocks(bsp, np.ones((1, 3)) if bsp.pid == bsp.p - 1 else np.ones((1, 2)))
+
+    if spmd.p > 1:
+        for error in spmd.errors(main):
+            assert "allgather_blocks: argument array: expected the same on all processors" in str(error)

@@ -235,7 +235,7 @@ def test_the_ledger_is_the_cost_for_the_counts_of_keys(spmd: Spmd) -> None:
     ("keys", "text"),
     [
         (np.zeros((2, 2)), "expected an array of one axis, got float64 of shape (2, 2)"),
-        (3.0, "expected an array of one axis"),
+        (3.0, "expected an array of one axis, got float 3.0; [key] is one of a key"),
         ([[1], [2, 3]], "expected an array or a list of one dtype"),
         (np.array([1, "a", None], object), "raised TypeError"),
         (np.array([lambda: 1], object), ""),
