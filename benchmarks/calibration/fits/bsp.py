@@ -27,11 +27,9 @@ from ..flags import flag, left_out, regimes
 from ..results import BSPFit, Errors, Rate, Segment
 from ..samples import Point, Sample, grouped
 from .bootstrap import Table, uncertain
-from .intervals import f_tail
+from .intervals import Array, f_tail
 from .least_squares import condition, nonnegative, relative
 from .segments import MAX_CONDITION, cut
-
-Array = npt.NDArray[np.float64]
 
 DISAGREES = 0.10  # relative difference of two ways to get one figure, above which there is a flag
 RESIDUAL = 0.25  # relative, of one point, above which there is a flag

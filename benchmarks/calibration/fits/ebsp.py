@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from ..estimates import Estimate, Flag
 from ..flags import flag, left_out
@@ -19,10 +18,8 @@ from ..results import BSPFit, EBSPFit, Errors
 from ..samples import Point, Sample
 from .bootstrap import Table, uncertain
 from .bsp import ROUNDING, across, errors, predict
-from .intervals import t_quantile
+from .intervals import Array, t_quantile
 from .least_squares import FAR, condition, nonnegative, relative
-
-Array = npt.NDArray[np.float64]
 
 REFUSED = 30.0  # condition number of the scaled design
 UNBALANCED = 1.5  # p*h / M from which on a superstep counts as unbalanced
