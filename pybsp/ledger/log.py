@@ -382,15 +382,6 @@ class Log(Chunk):
                 for kind, flops in kinds.items():
                     most[kind] = max(most.get(kind, 0.0), flops)
 
-    def put_charges(self, of_all: Iterable[Charges]) -> None:
-        """What charged work takes in some rows: see `charges`."""
-        for found in of_all:
-            self.charges.update(found)
-
-    def put_rides(self, words: Mapping[int, dict[str, int]]) -> None:
-        """What rode in some rows, on all processors: see `ridden`."""
-        self.riding.update(words)
-
     def words_in_all(self, first: int, last: int) -> dict[int, int]:
         """The words of all processors in the rows from `first` to before `last` that are combined, by number."""
         combined = self.table(first, min(last, self.combined))
