@@ -61,8 +61,7 @@ def fit_ebsp(
     flags = left_out([(point, launch) for point, launch in whole.left_out if point.experiment != "bsp"])
     estimates = [Estimate(0.0, 0.0, 0.0)] * 4
     for column, estimate, more in zip(free, noise, half, strict=True):
-        value = float(found[column])
-        reach = float(more)
+        value, reach = float(found[column]), float(more)
         low, high = min(estimate.low, estimate.value - reach), max(estimate.high, estimate.value + reach)
         estimates[column] = Estimate(value, min(low, value), max(high, value))
         if high * float(np.max(design[:, column] / across(medians))) < -ROUNDING:

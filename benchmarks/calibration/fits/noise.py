@@ -121,14 +121,13 @@ def _launches(samples: Sequence[Sample]) -> list[Flag]:
 
 def _crowded(raw: Raw) -> list[Flag]:
     """More processors than cores on a node, or somebody else's work."""
-    nodes, cores, load = (raw.about.get(name) for name in ("nodes", "cores", "load"))
+    nodes, cores, load = (raw.about.get(name, []) for name in ("nodes", "cores", "load"))
     flags = []
-    if isinstance(nodes, list) and isinstance(cores, list):
-        for node, ranks in sorted(Counter(nodes).items()):
-            shared = cores[nodes.index(node)]
-            if ranks > shared:
-                flags.append(flag("oversubscribed", ranks=ranks, cores=shared, node=node))
-    for node, running in enumerate(load if isinstance(load, list) else []):
+    for node, ranks in sorted(Counter(nodes).items()) if cores else ():
+        shared = cores[nodes.index(node)]
+        if ranks > shared:
+            flags.append(flag("oversubscribed", ranks=ranks, cores=shared, node=node))
+    for node, running in enumerate(load):
         if running is not None and running > BUSY:
             flags.append(flag("not-dedicated", node=node, load=running))
     return flags
