@@ -111,9 +111,8 @@ def _family(text: str) -> str:
 
 def _launchers(version: str) -> Iterator[Finding]:
     beside = str(Path(sys.executable).parent)
-    on_path = shutil.which("mpiexec")
-    places = [str(shutil.which("mpiexec", path=beside))] if shutil.which("mpiexec", path=beside) else []
-    places += [on_path] if on_path and on_path not in places else []
+    found = shutil.which("mpiexec", path=beside), shutil.which("mpiexec")
+    places = list(dict.fromkeys(place for place in found if place))
     used = places[0] if places else ""
     for place in places:
         try:

@@ -331,10 +331,6 @@ class Log(Chunk):
         for counts in self._counting:
             counts.begin()
 
-    def note_checkpoint(self, superstep: int, size: int, seconds: float) -> None:
-        """A checkpoint of so many bytes, for which the processors waited so long."""
-        self.checkpoints.append((superstep, size, seconds))
-
     def fresh_labels(self, last: int) -> list[str]:
         """The labels, not yet among `names`, of the rows before `last` that are not combined yet."""
         most = max((int(piece[:, LABEL].max()) for piece in self.pieces(self.combined, last)), default=-1)
