@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -29,7 +29,7 @@ from .results import After, BSPFit, Calibration, Errors, ExchangeFit, LogPFit, S
 from .samples import Raw, Sample, grouped
 
 HELD_OUT = ("held-out", "held-out-way", "held-out-after")
-METHODS: dict[str, Callable[[Iterable[Sample]], dict[str, float]] | None] = {"pybsp": None, **methods.METHODS}
+METHODS = ("pybsp", *methods.METHODS)
 UNKNOWN = Estimate(math.nan, math.nan, math.nan)
 FIGURES = {
     "rate": "r",
@@ -157,15 +157,11 @@ def _without_messages(supersteps: Sequence[Sample], rates: Sequence[Sample], p: 
 
 def _by_other(fit: BSPFit, method: str, samples: Sequence[Sample]) -> BSPFit:
     """The fit with l, g and o_msg by another tool's method; it says nothing of intervals."""
-    formula = METHODS[method]
-    assert formula is not None
-    found = formula(samples)
-    l, o_msg, g = (Estimate(found[name], found[name], found[name]) for name in ("l", "o_msg", "g"))  # noqa: E741
-    r = Estimate(found["r"], found["r"], found["r"]) if "r" in found else fit.r
-    other = flag("method", method=method)
-    return dataclasses.replace(
-        fit, l=l, o_msg=o_msg, g=g, r=r, segments=(Segment(0, l, o_msg, g),), flags=(*fit.flags, other), o_item=None
-    )
+    figures = methods.METHODS[method](samples)
+    found: dict[str, Any] = {name: Estimate(value, value, value) for name, value in figures.items() if name != "points"}
+    only = Segment(0, found["l"], found["o_msg"], found["g"])
+    flags = (*fit.flags, flag("method", method=method))
+    return dataclasses.replace(fit, **found, segments=(only,), flags=flags, o_item=None)
 
 
 def _circumstances(raw: Raw) -> list[Flag]:
@@ -182,9 +178,8 @@ def _circumstances(raw: Raw) -> list[Flag]:
         flags.append(flag("unsteady"))
     flags += _slow(raw)
     flags += _short_of_time(raw)
-    if "bsp" in {s.point.experiment for s in raw.samples} and not any(
-        s.point.experiment == "rate" for s in raw.samples
-    ):
+    experiments = {sample.point.experiment for sample in raw.samples}
+    if "bsp" in experiments and "rate" not in experiments:
         flags.append(flag("no-rate", "r"))
     return flags
 

@@ -99,12 +99,16 @@ def _loggopsim(fit: LogPFit) -> Exported:
     per_byte = _slope([row.size for row in fit.sizes], [_mean(row.o_s, row.o_r) for row in fit.sizes])
     if per_byte is None:
         notes.append("no overhead of larger messages was measured: -O is 0")
-    gap_word = _needed(fit.G_word, "G_word, the time of each further word of a long message", "loggopsim")
+    if fit.G_word is None:
+        raise UsageError(
+            "format loggopsim needs G_word, the time of each further word of a long message; it was not measured: "
+            "calibrate without --quick"
+        )
     seconds = {
         "L": _at_least_0(fit.L.value, "L", notes),
         "o": _at_least_0(fit.o.value, "o", notes),
         "g": _positive((fit.g or fit.G).value, "the gap between messages"),
-        "G": _positive(gap_word.value / WORD, "the gap of each further byte"),
+        "G": _positive(fit.G_word.value / WORD, "the gap of each further byte"),
         "O": _at_least_0(per_byte or 0.0, "O", notes),
     }
     # Its parameters are ints: a picosecond where all fit, as G of a byte is often below a nanosecond.
@@ -154,12 +158,6 @@ def _positive(value: float, what: str) -> float:
             "`pybsp show`: take another --layer, or calibrate again"
         )
     return value
-
-
-def _needed(estimate: Estimate | None, what: str, form: str) -> Estimate:
-    if estimate is None:
-        raise UsageError(f"format {form} needs {what}; it was not measured: calibrate without --quick")
-    return estimate
 
 
 # -- SimGrid -----------------------------------------------------------------------------------------------------------

@@ -18,14 +18,14 @@ from typing import NamedTuple
 
 import pybsp
 from pybsp import collectives
-from pybsp.errors import BSPError, UsageError
+from pybsp.errors import UsageError
 from pybsp.ground import settings
-from pybsp.ground.failures import quiet
 from pybsp.processes import process
 from pybsp.runs.launch import place_of
 from pybsp.runs.machine_cache import DOUBTFUL, Place
 
 from .harness import LaunchSpec, finish, ignore_settings, launch_on_ranks
+from .worker import status
 
 SECONDS = 6.5  # of measuring: starting the ranks, warming up and fitting take 2 to 4 more
 USELESS = 0.5  # error of held-out supersteps, median, above which a machine file is not kept
@@ -163,14 +163,7 @@ def _is_better(before: Path, now: Path) -> bool:
 
 def main(arguments: Sequence[str]) -> int:
     """On a rank; returns the exit status."""
-    given = json.loads(arguments[0])
-    try:
-        on_ranks(LaunchSpec(**{**given, "only": tuple(given["only"])}))
-    except BSPError as error:
-        if not quiet(error):
-            print(f"pybsp run: --calibrate: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return status("pybsp run: --calibrate", lambda: on_ranks(LaunchSpec(**json.loads(arguments[0]))))
 
 
 if __name__ == "__main__":

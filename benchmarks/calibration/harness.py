@@ -92,6 +92,7 @@ class LaunchSpec:
     router: str = "direct"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "only", tuple(self.only))  # JSON has lists
         for name, value, good, expected in (
             ("level", self.level, self.level in LEVELS, f"one of {', '.join(LEVELS)}"),
             ("only", ", ".join(self.only), set(self.only) <= set(PARTS), f"some of {', '.join(PARTS)}"),
@@ -417,7 +418,6 @@ def launch_on_virtual(
     job: LaunchSpec,
     machine: BSPMachine | EBSPMachine,
     logp_machine: LogPMachine | None = None,
-    tell: Tell | None = None,
 ) -> None:
     """One launch on virtual processors: supersteps on `machine`, the LogP layer on `logp_machine` if there is one.
 
@@ -427,7 +427,7 @@ def launch_on_virtual(
         UsageError: as of `launch_on_ranks`.
     """
     about = placement.of_virtual(machine.p)
-    keeper = Keeper(job, about, to_resume(job, about), tell)
+    keeper = Keeper(job, about, to_resume(job, about))
 
     def mine(pid: int) -> Keeper | None:
         return keeper if pid == 0 else None

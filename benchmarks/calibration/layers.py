@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 WORD = 8
 NAP = 150e-6  # seconds: a sleep ends so much before the moment, as the system prolongs it; the rest is spun
 _DATA, _VALUE = 1, 2  # tags
+Action = Callable[[], object]
 
 
 class Layer(Protocol):
@@ -55,21 +56,19 @@ class Layer(Protocol):
     def wait_until(self, moment: float) -> None:
         """Let time pass, up to a moment of `clock`, without a look at messages."""
 
-    def sender(self, dest: int, size: int) -> Callable[[], object]:
+    def sender(self, dest: int, size: int) -> Action:
         """What sends one message of so many bytes, and returns when its buffer may be used again."""
 
-    def receiver(self, source: int, size: int) -> Callable[[], object]:
+    def receiver(self, source: int, size: int) -> Action:
         """What waits for one message, and receives it."""
 
     def probed(self, source: int, size: int) -> Callable[[], float]:
         """What looks until a message is there, and then receives it: the seconds of the latter alone."""
 
-    def train_sender(self, dest: int, size: int, messages: int) -> Callable[[], object]:
+    def train_sender(self, dest: int, size: int, messages: int) -> Action:
         """What sends so many messages, one right after another."""
 
-    def train_receiver(
-        self, source: int, size: int, messages: int
-    ) -> tuple[Callable[[], object], Callable[[], object]]:
+    def train_receiver(self, source: int, size: int, messages: int) -> tuple[Action, Action]:
         """What gets ready for a train, and what receives it."""
 
     def tell(self, dest: int, value: Any) -> None:
@@ -106,10 +105,10 @@ class RawLayer:
     def wait_until(self, moment: float) -> None:
         _sleep_until(moment)
 
-    def sender(self, dest: int, size: int) -> Callable[[], object]:
+    def sender(self, dest: int, size: int) -> Action:
         return partial(self._comm.Send, [self._filled(size), size, self._byte], dest, _DATA)
 
-    def receiver(self, source: int, size: int) -> Callable[[], object]:
+    def receiver(self, source: int, size: int) -> Action:
         return partial(self._comm.Recv, [self._room(size), size, self._byte], source, _DATA)
 
     def probed(self, source: int, size: int) -> Callable[[], float]:
@@ -125,7 +124,7 @@ class RawLayer:
 
         return receive_seen
 
-    def train_sender(self, dest: int, size: int, messages: int) -> Callable[[], object]:
+    def train_sender(self, dest: int, size: int, messages: int) -> Action:
         isend, waitall = self._comm.Isend, self._waitall
         what, each = [self._filled(size), size, self._byte], range(messages)
 
@@ -134,9 +133,7 @@ class RawLayer:
 
         return send
 
-    def train_receiver(
-        self, source: int, size: int, messages: int
-    ) -> tuple[Callable[[], object], Callable[[], object]]:
+    def train_receiver(self, source: int, size: int, messages: int) -> tuple[Action, Action]:
         irecv, waitall, room = self._comm.Irecv, self._waitall, self._room(size * messages)
         parts = [[room[at : at + size], size, self._byte] for at in range(0, size * messages, size)]
         posted: list[MPI.Request] = []
@@ -194,10 +191,10 @@ class LogPLayer:
         else:
             _sleep_until(moment)
 
-    def sender(self, dest: int, size: int) -> Callable[[], object]:
+    def sender(self, dest: int, size: int) -> Action:
         return partial(self._proc.send, dest, self._payload(size))
 
-    def receiver(self, source: int, size: int) -> Callable[[], object]:
+    def receiver(self, source: int, size: int) -> Action:
         return self._proc.recv  # nobody else sends while two processors measure
 
     def probed(self, source: int, size: int) -> Callable[[], float]:
@@ -211,7 +208,7 @@ class LogPLayer:
 
         return receive_seen
 
-    def train_sender(self, dest: int, size: int, messages: int) -> Callable[[], object]:
+    def train_sender(self, dest: int, size: int, messages: int) -> Action:
         send, payload, each = self._proc.send, self._payload(size), range(messages)
 
         def send_all() -> None:
@@ -220,9 +217,7 @@ class LogPLayer:
 
         return send_all
 
-    def train_receiver(
-        self, source: int, size: int, messages: int
-    ) -> tuple[Callable[[], object], Callable[[], object]]:
+    def train_receiver(self, source: int, size: int, messages: int) -> tuple[Action, Action]:
         recv, each = self._proc.recv, range(messages)
 
         def receive_all() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -36,11 +35,6 @@ UNKNOWN = "-"
 def console() -> Console:
     """Where reports are printed."""
     return TableConsole(140, heeds=False)
-
-
-def silence() -> None:
-    """After a broken pipe: what is still to be flushed goes nowhere, so that the exit raises nothing."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def show(calibration: Calibration, where: Console) -> None:

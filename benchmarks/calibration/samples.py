@@ -238,7 +238,7 @@ def read(path: str | os.PathLike[str]) -> Raw:
     if lines[0].startswith("{"):
         raise UsageError(f"{origin}: is a machine file, or other JSON: expected the samples (.csv) that were beside it")
     last = lines.pop()  # "" in a whole file
-    content = _comment(lines[0], f"{origin}: line 1") if lines else None
+    content = parse(lines[0].lstrip("# "), f"{origin}: line 1") if lines else None
     first = versioned(content, f"{origin}: line 1", FORMAT, VERSION, "calibrate again")
     del first["format"], first["version"]
     raw = Raw(decode(first, f"{origin}: line 1", about))
@@ -247,17 +247,13 @@ def read(path: str | os.PathLike[str]) -> Raw:
     for k, line in enumerate(lines[2:], 3):
         place = f"{origin}: line {k}"
         if line.startswith("#"):
-            raw.events.append(decode(_comment(line, place), place, _EVENT))
+            raw.events.append(decode(parse(line.lstrip("# "), place), place, _EVENT))
         else:
             sample = decode(line, place, _sample)
             (raw.exchanges if sample.point.where == EXCHANGE else raw.samples).append(sample)
     if last:
         raw.missing = f"{path} is cut: its last line could not be read; {len(raw.samples)} samples are whole"
     return raw
-
-
-def _comment(line: str, origin: str) -> Any:
-    return parse(line.lstrip("# "), origin)
 
 
 def _key(value: Any) -> list[Any]:

@@ -18,10 +18,11 @@ import numpy as np
 
 from pybsp.errors import UsageError
 
-from .fits.intervals import lag1, median_interval
+from .fits.intervals import CORRELATED, lag1, median_interval
 from .samples import Sample
 
 LEVELS = ("quick", "default", "thorough")
+WIDTH = 0.05  # of the 95 % interval of a point's median, relative to it, that suffices
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,6 @@ class SamplingLevel:
         first: samples of a point before one looks whether they suffice; then twice as many, and so on.
         most: samples of a point at most, in one launch.
         point: seconds of sampling for a point at most, in one launch, once it has 8 samples.
-        width: of the 95 % interval of a point's median, relative to it, that suffices.
-        correlation: of successive batches, lag 1, above which they are made longer.
         slowest: seconds; a point whose superstep is expected to take longer is left out.
         visit: seconds; a visit takes fewer samples than `batch` (1 at least) where they would take longer.
         warm: seconds for warming up, at most.
@@ -46,11 +45,9 @@ class SamplingLevel:
     first: int
     most: int
     point: float
-    width: float = 0.05
-    correlation: float = 0.2
-    slowest: float = 0.5
-    visit: float = 1.0
-    warm: float = 5.0
+    slowest: float
+    visit: float
+    warm: float
 
 
 _SAMPLING_LEVELS = {
@@ -89,10 +86,9 @@ class Timer(NamedTuple):
         return max(1, math.ceil(grain / seconds)) if seconds > 0 else 1
 
 
-def timer(clock: Callable[[], float], readings: int = 2000) -> Timer:
+def timer(clock: Callable[[], float]) -> Timer:
     """Measure a clock: the median cost of a reading, and the smallest step seen."""
-    blocks = 20
-    each = max(1, readings // blocks)
+    blocks, each = 20, 100  # readings
     costs = np.empty(blocks)
     steps = np.empty((blocks, each))
     for block in range(blocks):
@@ -116,12 +112,11 @@ def undisturbed() -> Iterator[None]:
             gc.enable()
 
 
-def lasting(values: Sequence[float], correlation: float = 0.2) -> tuple[int, np.ndarray]:
+def lasting(values: Sequence[float]) -> tuple[int, np.ndarray]:
     """Medians of batches of successive values, of the shortest length at which they do not resemble each other.
 
     Args:
         values: samples, in the order of time.
-        correlation: lag 1, up to which they do not.
 
     Returns:
         the length, and the medians; the length is that of the last look where fewer than 8 batches would be left.
@@ -131,7 +126,7 @@ def lasting(values: Sequence[float], correlation: float = 0.2) -> tuple[int, np.
     while True:
         count = series.size // length
         medians = np.median(series[series.size - count * length :].reshape(count, length), axis=1)
-        if count < 16 or lag1(medians) <= correlation:
+        if count < 16 or lag1(medians) <= CORRELATED:
             return length, medians
         length *= 2
 
@@ -163,7 +158,7 @@ class PointProgress:
         self.spent += sum(sample.seconds * sample.repeats for sample in slowest.values())
         look = self._look or self.settings.first
         if len(self.values) >= look:
-            self.converged = self.width() <= self.settings.width
+            self.converged = self.width() <= WIDTH
             while look <= len(self.values):
                 look *= 2
         self._look = look
@@ -172,7 +167,7 @@ class PointProgress:
         """Of the 95 % interval of the median, relative to it; infinite where the samples give none."""
         if not self.values:
             return math.inf
-        _, medians = lasting(self.values, self.settings.correlation)
+        _, medians = lasting(self.values)
         return median_interval(medians).width
 
     @property

@@ -24,6 +24,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -476,7 +477,7 @@ def _agree(machine: pybsp.BSP) -> None:
     machine.sync()
 
 
-def _axpy(size: int) -> Callable[[], None]:
+def _axpy(size: int) -> Callable[[], object]:
     n = size // 16
     x, y = np.full(n, 1e-9), np.ones(n)
     # In pieces, so that the product never leaves the cache: numpy has no axpy, and two passes would count memory twice.
@@ -492,28 +493,17 @@ def _axpy(size: int) -> Callable[[], None]:
     return axpy
 
 
-def _dot(size: int) -> Callable[[], None]:
+def _dot(size: int) -> Callable[[], object]:
     n = size // 16
-    x, y = np.full(n, 1e-9), np.ones(n)
-    result = np.zeros(1)
-
-    def dot() -> None:
-        result[0] = np.dot(x, y)
-
-    return dot
+    return partial(np.dot, np.full(n, 1e-9), np.ones(n))
 
 
-def _matmul(size: int) -> Callable[[], None]:
+def _matmul(size: int) -> Callable[[], object]:
     n = math.isqrt(size // 24)
-    a, b, c = np.full((n, n), 1e-9), np.ones((n, n)), np.zeros((n, n))
-
-    def matmul() -> None:
-        np.matmul(a, b, out=c)
-
-    return matmul
+    return partial(np.matmul, np.full((n, n), 1e-9), np.ones((n, n)), out=np.zeros((n, n)))
 
 
-def _sort(size: int) -> Callable[[], None]:
+def _sort(size: int) -> Callable[[], object]:
     keys = np.random.default_rng(0).random(size // 16)
     own = np.empty_like(keys)
 
@@ -524,7 +514,7 @@ def _sort(size: int) -> Callable[[], None]:
     return sort
 
 
-KERNELS: dict[str, Callable[[int], Callable[[], None]]] = {
+KERNELS: dict[str, Callable[[int], Callable[[], object]]] = {
     "axpy": _axpy,
     "dot": _dot,
     "matmul": _matmul,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -121,7 +122,7 @@ def _piped(action: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Na
             status = action(options)
             sys.stdout.flush()
         except BrokenPipeError:
-            report.silence()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still to be flushed: the exit raises nothing
             return 0
         return status
 

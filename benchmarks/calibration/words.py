@@ -23,8 +23,8 @@ def seconds(value: float) -> str:
     return f"{value / factor:.3g} {unit}"
 
 
-def times_of(estimate: Estimate, per: str = "") -> str:
-    """An estimate in seconds with its interval."""
+def times_of(estimate: Estimate, per: str) -> str:
+    """An estimate in seconds, `per` something or not, with its interval."""
     what = f"{seconds(estimate.value)} {per}".rstrip()
     return f"{what} ({seconds(estimate.low)} to {seconds(estimate.high)})"
 

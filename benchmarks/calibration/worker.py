@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pybsp.errors import BSPError
 from pybsp.ground.failures import quiet
@@ -53,12 +53,18 @@ def argument(job: LaunchSpec) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Run the launch; returns the exit status: 2 where what was asked for cannot be."""
     given = json.loads(arguments[0])
-    given["job"]["only"] = tuple(given["job"]["only"])
+    return status(
+        "pybsp calibrate", lambda: launch_on_ranks(LaunchSpec(**given["job"]), Speaker(given["host"], given["pid"]))
+    )
+
+
+def status(command: str, act: Callable[[], object]) -> int:
+    """The exit status of what all ranks do: 2 where it fails, which all know of and one says."""
     try:
-        launch_on_ranks(LaunchSpec(**given["job"]), Speaker(given["host"], given["pid"]))
+        act()
     except BSPError as error:
         if not quiet(error):
-            print(f"pybsp calibrate: {error}", file=sys.stderr)
+            print(f"{command}: {error}", file=sys.stderr)
         return 2
     return 0
 

@@ -150,7 +150,7 @@ class FailingSaver(Saving):
         if engine.pid == 0:
             fate.commit(now - begun, now + fate.failures.checkpoint)
             log = engine.account.log
-            log.note_checkpoint(len(log), 0, fate.failures.checkpoint)
+            log.checkpoints.append((len(log), 0, fate.failures.checkpoint))
         self._meet()
         if fate.every.supersteps:
             self._at = len(engine.account.log) + fate.every.supersteps

@@ -379,7 +379,7 @@ class Saver(Saving):
             if not wrong:
                 if self._counted is None or self._counted.name != place.name:
                     size = sum(one.written.bytes for one in outcomes)
-                    self._log.note_checkpoint(writing.superstep, size, self._cost)
+                    self._log.checkpoints.append((writing.superstep, size, self._cost))
                 self._counted = place
         writing.committed = ready
         if ready > last:

@@ -20,7 +20,7 @@ from ..errors import LauncherError
 from ..ground import settings
 from ..processes import leftovers, process, slurm
 from ..processes.mpiexec import default_count
-from .starting import start
+from .starting import in_short, start
 
 LIMIT = 60.0  # seconds for the ranks of -n
 _SHARED_A_RANK = 1 << 20  # bytes that MPICH's ranks take of shared memory
@@ -96,11 +96,7 @@ def _library() -> tuple[str, Finding]:
     with contextlib.suppress(OSError):
         maps = Path("/proc/self/maps").read_text()
         place = next(iter(re.findall(r"(/\S*/libmpi(?:ch|_abi)?\.so\S*)", maps)), place)
-    return version, Finding("MPI library", f"{_short(version)}, {place}; mpi4py {mpi4py.__version__}")
-
-
-def _short(version: str) -> str:
-    return " ".join(version.split("\n")[0].split(",")[0].split())
+    return version, Finding("MPI library", f"{in_short(version)}, {place}; mpi4py {mpi4py.__version__}")
 
 
 def _family(text: str) -> str:
@@ -115,9 +111,8 @@ def _family(text: str) -> str:
 
 def _launchers(version: str) -> Iterator[Finding]:
     beside = str(Path(sys.executable).parent)
-    on_path = shutil.which("mpiexec")
-    places = [str(shutil.which("mpiexec", path=beside))] if shutil.which("mpiexec", path=beside) else []
-    places += [on_path] if on_path and on_path not in places else []
+    found = shutil.which("mpiexec", path=beside), shutil.which("mpiexec")
+    places = list(dict.fromkeys(place for place in found if place))
     used = places[0] if places else ""
     for place in places:
         try:
@@ -164,7 +159,7 @@ def _slurm(version: str) -> Iterator[Finding]:
         yield Finding("Slurm", f"{text}; `{slurm.command(fitting[0])}` fits the library")
     else:
         advice = "in an allocation, type `pybsp run program.py`, which starts ranks by the library's own launcher"
-        yield Finding("Slurm", f"{text}; none works with {_short(version) or 'a library'}", advice)
+        yield Finding("Slurm", f"{text}; none works with {in_short(version) or 'a library'}", advice)
 
 
 def _in_step(text: str) -> Finding:

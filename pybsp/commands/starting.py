@@ -52,7 +52,7 @@ def start(n: int, program: Sequence[str], exported: Sequence[str], hosts: str = 
                 # --kill-on-bad-exit: else a rank that was killed would leave the others waiting for it.
                 command = ["srun", f"--mpi={kind}", f"--ntasks={n}", "--export=ALL", "--kill-on-bad-exit=1"]
                 command += ["--label"] * labelled
-                return Start(command, python, f"an allocation of {tasks} tasks; {_first(version)} speaks {kind}")
+                return Start(command, python, f"an allocation of {tasks} tasks; {in_short(version)} speaks {kind}")
     if labelled:
         python = [sys.executable, "-m", "pybsp.commands.labelled", *program]
     why = "the mpiexec that belongs to this Python, else the first on PATH"
@@ -78,7 +78,8 @@ def _library_version() -> str:
     return library_version()
 
 
-def _first(version: str) -> str:
+def in_short(version: str) -> str:
+    """The name and number in what an MPI library says of its version."""
     return " ".join(version.rstrip("\x00").split("\n")[0].split(",")[0].split())
 
 

@@ -183,17 +183,12 @@ def title(number: int, run: dict[str, Any]) -> str:
 
 def _tables(records: Supersteps, machine: dict[str, Any], every: bool, width: int) -> Iterator[Table | Text]:
     """The table, and what it leaves out to fit into so many columns of text; 0: into any."""
-    total = records.total
-    shown = columns(total, machine["calibrated"], bars_of(machine))
-    of_shown: dict[str, list[str]] = {name: [] for name in shown}
-    numbers, labels = [], []
-    for n, record in enumerate(records if every else records.totals()):
-        numbers.append(str(n if every else record.supersteps))
-        labels.append(harmless(record.label) or "-")
-        for name, column in shown.items():
-            of_shown[name].append(column(record))
-    for name, column in shown.items():
-        of_shown[name].append(column(total))
-    numbers.append(str(total.supersteps))
-    cells = {"superstep" if every else "supersteps": numbers, "label": [*labels, "total"], **of_shown}
+    total, rows = records.total, list(records if every else records.totals())
+    numbers = [*(range(len(rows)) if every else (row.supersteps for row in rows)), total.supersteps]
+    cells = {
+        "superstep" if every else "supersteps": list(map(str, numbers)),
+        "label": [*(harmless(row.label) or "-" for row in rows), "total"],
+    }
+    for name, column in columns(total, machine["calibrated"], bars_of(machine)).items():
+        cells[name] = [column(row) for row in (*rows, total)]
     yield from fitted(cells, width, LEAST_TELLING, "pybsp report --wide")

@@ -81,9 +81,10 @@ def exchange_ledger(
             )
         arrival = superstep.meet(LEDGER, (found, None, None) if found else None, mine)
         notes = superstep.settle(arrival, LEDGER, what)
-        log.put_charges(one for one in notes or () if one is not None)
+        for one in notes or ():
+            log.charges.update(one or {})
         log.put(_tables(arrival.parcels))
-        log.put_rides(_ridden(of_each, partial(log.words_in_all, first, last)))
+        log.riding.update(_ridden(of_each, partial(log.words_in_all, first, last)))
         first = last
         if first == len(log):
             break

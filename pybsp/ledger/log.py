@@ -331,10 +331,6 @@ class Log(Chunk):
         for counts in self._counting:
             counts.begin()
 
-    def note_checkpoint(self, superstep: int, size: int, seconds: float) -> None:
-        """A checkpoint of so many bytes, for which the processors waited so long."""
-        self.checkpoints.append((superstep, size, seconds))
-
     def fresh_labels(self, last: int) -> list[str]:
         """The labels, not yet among `names`, of the rows before `last` that are not combined yet."""
         most = max((int(piece[:, LABEL].max()) for piece in self.pieces(self.combined, last)), default=-1)
@@ -381,15 +377,6 @@ class Log(Chunk):
                 most = self.kinds.setdefault(row, {})
                 for kind, flops in kinds.items():
                     most[kind] = max(most.get(kind, 0.0), flops)
-
-    def put_charges(self, of_all: Iterable[Charges]) -> None:
-        """What charged work takes in some rows: see `charges`."""
-        for found in of_all:
-            self.charges.update(found)
-
-    def put_rides(self, words: Mapping[int, dict[str, int]]) -> None:
-        """What rode in some rows, on all processors: see `ridden`."""
-        self.riding.update(words)
 
     def words_in_all(self, first: int, last: int) -> dict[int, int]:
         """The words of all processors in the rows from `first` to before `last` that are combined, by number."""

@@ -128,11 +128,8 @@ class BinnedSupersteps:
         found = []
         for first, end, column in zip(self.edges, self.edges[1:], layers.T, strict=False):
             head = f"superstep {first}" if end - first == 1 else f"supersteps {first} to {end - 1}, mean"
-            found.append(
-                "\n".join(
-                    [head, *(f"{name}: {value:.3g} s" for name, value in zip(names, column, strict=True) if value)]
-                )
-            )
+            shown = (f"{name}: {value:.3g} s" for name, value in zip(names, column, strict=True) if value)
+            found.append("\n".join([head, *shown]))
         return found
 
 

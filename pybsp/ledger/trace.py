@@ -121,7 +121,8 @@ class Tracer:
         sums = np.add.reduceat(rows[:, columns], firsts, axis=0) if len(rows) else np.empty((0, 5))
         labels = list(self.log.labels)
         names = dict(self.collectives) if size == 1 else {}
-        kinds, largest, riding, parts = _dearest(rows, size), self._largest(firsts), self._riding(), self._parts()
+        kinds, largest, parts = _dearest(rows, size), self._largest(firsts), self._parts()
+        riding = self.log.riding if len(self.log) <= SPANS else {}
         return ProcessorTrace(size, len(rows), labels, kinds, sums, largest, self.words, names, riding, parts)
 
     def _largest(self, firsts: NDArray[np.int64]) -> Rows:
@@ -129,9 +130,6 @@ class Tracer:
         if self.log.combined < len(self.log) or not len(firsts):
             return np.empty(0)
         return np.add.reduceat(self.log.table(0)[:, SECONDS], firsts)
-
-    def _riding(self) -> dict[int, dict[str, int]]:
-        return self.log.riding if len(self.log) <= SPANS else {}
 
     def _parts(self) -> dict[int, dict[str, float]]:
         stays = self._account.stays

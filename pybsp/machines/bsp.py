@@ -53,17 +53,14 @@ BETWEEN, BETWEEN_MOST = 0.5, 2e-3
 BEYOND = 2.0  # shares that what ways add goes on to, at most, after longer computing than was measured
 WAITED = 0.3  # share of computing that who comes early waits, where it is not said
 WAITED_LONG = 0.05, 0.5  # in files that do not say it: from so many seconds on, this share
-
+_TABLES = ("o_way", "g_way", "late", "first")  # parameters that are seconds by name
 
 # What a file may have beside g and l, of whole supersteps and of exchanges alone.
 _OF_EXCHANGE: Mapping[str, Decoder] = types.MappingProxyType(
     {
         "o_msg": LEAST,
         "o_item": LEAST,
-        "o_way": table(LEAST),
-        "g_way": table(LEAST),
-        "late": table(LEAST),
-        "first": table(LEAST),
+        **dict.fromkeys(_TABLES, table(LEAST)),
         "after": each(each(ABOVE, least=2, most=5)),
         "segments": each(each(LEAST, least=4, most=4)),
         "error_median": optional(LEAST),
@@ -248,7 +245,7 @@ class BSPMachine(MachinePart):
         """Refuse what is no pairs, rows or names at all."""
         forms: dict[str, tuple[str, Callable[[Any], Any]]] = {
             "rates": ("pairs (kind of work, flop/s), or a dict of them", dict),
-            **dict.fromkeys(("o_way", "g_way", "late", "first"), ("pairs (name, seconds), or a dict of them", dict)),
+            **dict.fromkeys(_TABLES, ("pairs (name, seconds), or a dict of them", dict)),
             "after": (
                 "rows (seconds of computing, of waiting, shares of `late`)",
                 lambda rows: [tuple(row) for row in rows],
@@ -382,7 +379,7 @@ class BSPMachine(MachinePart):
     def as_part(self) -> dict[str, Any]:
         """What a machine file holds of it."""
         part = super().as_part()
-        part.update({name: dict(part[name]) for name in ("o_way", "g_way", "late", "first", "rates") if name in part})
+        part.update({name: dict(part[name]) for name in (*_TABLES, "rates") if name in part})
         if self.exchange is not None:
             part["exchange"] = {
                 name: value for name, value in self.exchange.as_part().items() if name in ("g", "l", *_OF_EXCHANGE)
@@ -527,15 +524,8 @@ class BSPMachine(MachinePart):
     def as_json(self) -> dict[str, Any]:
         """The parameters, as a ledger file has them."""
         return {
-            "g": self.g,
-            "l": self.l,
-            "r": self.r,
-            "o_msg": self.o_msg,
-            "o_item": self.o_item,
-            "o_way": dict(self.o_way),
-            "g_way": dict(self.g_way),
-            "late": dict(self.late),
-            "first": dict(self.first),
+            **{name: getattr(self, name) for name in ("g", "l", "r", "o_msg", "o_item")},
+            **{name: dict(getattr(self, name)) for name in _TABLES},
             "after": [list(row) for row in self.after],
             "calibrated": self.calibrated,
             "cost": self.cost,

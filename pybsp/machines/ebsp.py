@@ -165,14 +165,5 @@ class EBSPMachine(MachinePart):
 
     def as_json(self) -> dict[str, Any]:
         """The parameters, as a ledger file has them."""
-        return {
-            "g1": self.g1,
-            "g2": self.g2,
-            "s": self.s,
-            "r": self.r,
-            "o_msg": self.o_msg,
-            "o_item": self.o_item,
-            "calibrated": True,
-            "error_median": self.error_median,
-            "error_p95": self.error_p95,
-        }
+        figures = {name: getattr(self, name) for name in ("g1", "g2", "s", "r", "o_msg", "o_item")}
+        return {**figures, "calibrated": True, "error_median": self.error_median, "error_p95": self.error_p95}

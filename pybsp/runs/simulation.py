@@ -415,9 +415,9 @@ def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMac
         first, last = log.combined, min(log.combined + Log.ROWS, len(log))
         tables, kinds = [one.table(first, last) for one in logs], [one.fresh_kinds(last) for one in logs]
         log.put_kinds(kinds)
-        log.put_charges([charges(tables, kinds, first, machine)])
+        log.charges.update(charges(tables, kinds, first, machine))
         log.put([combine(tables)])
-    log.put_rides(ridden(rode for one in logs for rode in one.fresh_rides(len(log))))
+    log.riding.update(ridden(rode for one in logs for rode in one.fresh_rides(len(log))))
     log.put_after(after)
     stays = [account.stays for account in (one.account for one in supersteps) if account.stays is not None]
     parts = largest(sums((one.all for one in stays), machine, virtual=True))

@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
 from ..estimates import Estimate
 from ..samples import Point, Sample
-from .intervals import CORRELATED, double_batches, lag1, t_quantile
+from .intervals import CORRELATED, Array, double_batches, lag1, t_quantile
 
-Array = npt.NDArray[np.float64]
 Fit = Callable[[Array], Array]  # medians (..., points, launches), NaN where none -> figures (..., figures)
 
 REPLICATES = 400
@@ -130,14 +128,13 @@ def _median(batches: Array) -> Array:
     return np.where(counts > 0, middle, np.nan)
 
 
-def uncertain(table: Table, fit: Fit, seed: int, replicates: int = REPLICATES) -> list[Estimate]:
+def uncertain(table: Table, fit: Fit, seed: int) -> list[Estimate]:
     """Each figure of a fit with its 95 % interval; the same seed gives the same bits.
 
     Args:
         table: what is fitted.
         fit: the figures from medians, over any leading axes.
         seed: of the draws.
-        replicates: draws.
     """
     medians = table.medians()
     value = fit(medians)
@@ -145,7 +142,7 @@ def uncertain(table: Table, fit: Fit, seed: int, replicates: int = REPLICATES) -
     if (np.isfinite(alone).sum(axis=0) >= COMPARED).all():  # what the draws would say is contained
         drawn, freedom = np.empty((0, len(value))), np.ones(len(value))
     else:
-        times = table.drawn(np.random.default_rng(seed), replicates)
+        times = table.drawn(np.random.default_rng(seed), REPLICATES)
         drawn = fit(times)
         freedom = freedoms(table, times, drawn)
     return [interval(*figures) for figures in zip(value, drawn.T, alone.T, freedom, strict=True)]

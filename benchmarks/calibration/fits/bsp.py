@@ -27,11 +27,9 @@ from ..flags import flag, left_out, regimes
 from ..results import BSPFit, Errors, Rate, Segment
 from ..samples import Point, Sample, grouped
 from .bootstrap import Table, uncertain
-from .intervals import f_tail
+from .intervals import Array, f_tail
 from .least_squares import condition, nonnegative, relative
 from .segments import MAX_CONDITION, cut
-
-Array = npt.NDArray[np.float64]
 
 DISAGREES = 0.10  # relative difference of two ways to get one figure, above which there is a flag
 RESIDUAL = 0.25  # relative, of one point, above which there is a flag
@@ -165,14 +163,13 @@ class _Model:
         self._design, self._free = design_of(points), list(free)
         self._items = np.array([float(point.items) for point in points])
         self._empty = self._design[:, 1] == 0
-        segment = np.searchsorted(begins, mean_size(points), side="right") - 1
+        self._segment = np.searchsorted(begins, mean_size(points), side="right") - 1
         sending = ~self._empty & (self._items == 0)
-        self._of_segment = [sending & (segment == index) for index in range(len(begins))]
+        self._of_segment = [sending & (self._segment == index) for index in range(len(begins))]
         large = self._of_segment[-1] & (self._design[:, 2] > 0)
         self.patterns = sorted({point.pattern for point, there in zip(points, large, strict=True) if there})
         self._of_pattern = [np.array([p.pattern == name for p in points]) & large for name in self.patterns]
         self.queued = self._items > 0
-        self._segment = segment
 
     def figures(self, medians: Array) -> Array:
         """(..., points, launches) -> l, o_msg, g of each segment; g of each pattern; T(0); o_item, if queues are there.
@@ -378,7 +375,7 @@ def _differences(points: Sequence[Point], times: Array, member: npt.NDArray[np.i
         found["l"] = float(np.fmax(np.median([intercept for _, intercept in shortest]), empty))
     if slopes:
         found["g"] = float(np.median(slopes))
-    return {name: float(value) for name, value in found.items()}
+    return found
 
 
 def _compare(

@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from ..estimates import Estimate, Flag
 from ..flags import flag, left_out
@@ -19,10 +18,8 @@ from ..results import BSPFit, EBSPFit, Errors
 from ..samples import Point, Sample
 from .bootstrap import Table, uncertain
 from .bsp import ROUNDING, across, errors, predict
-from .intervals import t_quantile
+from .intervals import Array, t_quantile
 from .least_squares import FAR, condition, nonnegative, relative
-
-Array = npt.NDArray[np.float64]
 
 REFUSED = 30.0  # condition number of the scaled design
 UNBALANCED = 1.5  # p*h / M from which on a superstep counts as unbalanced
@@ -64,8 +61,7 @@ def fit_ebsp(
     flags = left_out([(point, launch) for point, launch in whole.left_out if point.experiment != "bsp"])
     estimates = [Estimate(0.0, 0.0, 0.0)] * 4
     for column, estimate, more in zip(free, noise, half, strict=True):
-        value = float(found[column])
-        reach = float(more)
+        value, reach = float(found[column]), float(more)
         low, high = min(estimate.low, estimate.value - reach), max(estimate.high, estimate.value + reach)
         estimates[column] = Estimate(value, min(low, value), max(high, value))
         if high * float(np.max(design[:, column] / across(medians))) < -ROUNDING:

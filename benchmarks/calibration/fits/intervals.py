@@ -79,11 +79,11 @@ def double_batches(values: Array) -> Array:
     return both
 
 
-def t_quantile(freedom: float, probability: float = 0.975) -> float:
-    """Of Student's t."""
+def t_quantile(freedom: float) -> float:
+    """The 97.5 % quantile of Student's t."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(freedom, probability))
+    return float(stdtrit(freedom, 0.975))
 
 
 def f_tail(value: float, above: float, below: float) -> float:

@@ -11,9 +11,8 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from .intervals import Array
 
 STEPS, STARTING = 5, 2
 FAR = 3.0  # times longer or shorter than the fit; a point beyond has no more say

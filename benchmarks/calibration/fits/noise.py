@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from operator import attrgetter
 
 import numpy as np
-import numpy.typing as npt
 
 from ..estimates import Flag
 from ..flags import flag
 from ..results import Noise
 from ..samples import Point, Raw, Sample, grouped
-from ..sampling import lasting
+from ..sampling import WIDTH, lasting
 from .bootstrap import COMPARED, Table
 from .bsp import UNEVEN
 from .intervals import lag1, median_interval, median_seconds
 
-Array = npt.NDArray[np.float64]
-
 DRIFT = 0.10  # end over start, above which there is a flag
 SURE = 3.0  # standard errors that a difference must exceed
-WIDTH = 0.05  # of a point's interval, relative to its median
 BUSY = 0.5  # load average before it began, above which there is a flag
 NOISY = 1.25  # mean over median, above which there is a flag
 
@@ -66,15 +62,12 @@ def _drift(samples: Sequence[Sample]) -> tuple[float | None, list[Flag]]:
     """Seconds at the end of a launch over those at its start: of the reference points, and of all large supersteps."""
     flags: list[Flag] = []
     worst: float | None = None
-    groups: dict[tuple[int, str], list[Sample]] = {}
-    for sample in samples:
-        if sample.point.experiment == "repeat":
-            groups.setdefault((sample.launch, sample.point.pattern), []).append(sample)
     large = [s for s in samples if s.point.h and s.point.experiment != "repeat"]
     middle = float(np.median([sample.point.h for sample in large])) if large else 0.0
-    for sample in large:
-        if sample.point.h > middle:
-            groups.setdefault((sample.launch, ""), []).append(sample)
+    groups = {
+        **grouped((s for s in samples if s.point.experiment == "repeat"), attrgetter("launch", "point.pattern")),
+        **grouped((s for s in large if s.point.h > middle), lambda sample: (sample.launch, "")),
+    }
     for (launch, pattern), of in sorted(groups.items()):
         found = _end_over_start(of)
         if found is None:
@@ -128,14 +121,13 @@ def _launches(samples: Sequence[Sample]) -> list[Flag]:
 
 def _crowded(raw: Raw) -> list[Flag]:
     """More processors than cores on a node, or somebody else's work."""
-    nodes, cores, load = (raw.about.get(name) for name in ("nodes", "cores", "load"))
+    nodes, cores, load = (raw.about.get(name, []) for name in ("nodes", "cores", "load"))
     flags = []
-    if isinstance(nodes, list) and isinstance(cores, list):
-        for node, ranks in sorted(Counter(nodes).items()):
-            shared = cores[nodes.index(node)]
-            if ranks > shared:
-                flags.append(flag("oversubscribed", ranks=ranks, cores=shared, node=node))
-    for node, running in enumerate(load if isinstance(load, list) else []):
+    for node, ranks in sorted(Counter(nodes).items()) if cores else ():
+        shared = cores[nodes.index(node)]
+        if ranks > shared:
+            flags.append(flag("oversubscribed", ranks=ranks, cores=shared, node=node))
+    for node, running in enumerate(load):
         if running is not None and running > BUSY:
             flags.append(flag("not-dedicated", node=node, load=running))
     return flags
@@ -143,26 +135,21 @@ def _crowded(raw: Raw) -> list[Flag]:
 
 def _processors(samples: Sequence[Sample]) -> list[Flag]:
     """Processors that compute more slowly than the others, or whose times scatter as no other's do."""
-    series: dict[Point, dict[int, list[float]]] = {}
-    for sample in samples:
-        series.setdefault(sample.point, {}).setdefault(sample.pid, []).append(sample.seconds)
-    pids = sorted({sample.pid for sample in samples})
-    flags = []
-    ratios: dict[int, list[float]] = {pid: [] for pid in pids}
-    skews: dict[int, list[float]] = {pid: [] for pid in pids}
-    for of in series.values():
-        medians = {pid: float(np.median(values)) for pid, values in of.items()}
-        for pid, values in of.items():
+    ratios, skews = defaultdict[int, list[float]](list), defaultdict[int, list[float]](list)
+    for of_point in grouped(samples, attrgetter("point")).values():
+        by_pid = grouped(of_point, attrgetter("pid"))
+        medians = {pid: median_seconds(of) for pid, of in by_pid.items()}
+        for pid, of in by_pid.items():
             others = [median for other, median in medians.items() if other != pid]
             if others:
                 ratios[pid].append(medians[pid] / float(np.median(others)))
-            if len(values) >= 5:
-                skews[pid].append(float(np.mean(values)) / medians[pid])
-    for pid in pids:
-        ratio = float(np.median(ratios[pid])) if ratios[pid] else 1.0
+            if len(of) >= 5:
+                skews[pid].append(float(np.mean([one.seconds for one in of])) / medians[pid])
+    flags = []
+    for pid in sorted({sample.pid for sample in samples}):
+        ratio, skew = (float(np.median(of[pid] or 1.0)) for of in (ratios, skews))
         if ratio > UNEVEN:
             flags.append(flag("slow-processor", pid, pid=pid, ratio=ratio))
-        skew = float(np.median(skews[pid])) if skews[pid] else 1.0
         if skew > NOISY:
             flags.append(flag("shared-core", pid, pid=pid, skew=skew))
     return flags

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from .intervals import Array
 
 MOST = 4  # segments
 FEWEST = 6  # points of a segment

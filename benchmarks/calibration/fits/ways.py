@@ -21,7 +21,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from operator import attrgetter
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,9 +31,10 @@ from pybsp.ways import WAY, named, with_lent
 
 from ..estimates import Estimate
 from ..patterns import WORD, waited
-from ..samples import Point, Sample
+from ..samples import Point, Sample, grouped
 from .bootstrap import Table, uncertain
-from .bsp import Array, slope
+from .bsp import slope
+from .intervals import Array
 
 # The ways of the patterns (patterns.py); others send mail alone.
 OF_PATTERN = {
@@ -65,6 +67,7 @@ MANY = 10_000  # words
 ALIKE = 1e-9  # of a determinant, relative, below which there is one number of words alone, or items
 LEAST_SHARE = 1e-4  # which has a logarithm
 UNIT = 1e-6  # seconds of late, by which what it adds is counted
+Name = TypeVar("Name")
 
 
 def names_of(point: Point) -> tuple[str, ...]:
@@ -118,11 +121,9 @@ def fit_ways(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> W
         elif table.points:
             (found[way],) = uncertain(table, _excess(table, before), seed)
     for several in FURTHER, BESIDE:
-        table = Table.of([sample for sample in samples if _last(sample.point) == several])
-        if table.points:
-            before = with_ways(machine, WayFit(found, of_words, o_item))
-            before = dataclasses.replace(before, o_way=(*before.o_way, (several, 0.0)))
-            (found[several],) = uncertain(table, _excess(table, before), seed)
+        before = with_ways(machine, WayFit(found, of_words, o_item))
+        before = dataclasses.replace(before, o_way=(*before.o_way, (several, 0.0)))
+        found |= _beyond(several, [one for one in samples if _last(one.point) == several], before, seed)
     return WayFit(found, of_words, o_item)
 
 
@@ -130,10 +131,8 @@ def fit_first(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> 
     """What an exchange takes more by each way where others went before, the machine's o_way known."""
     found: dict[str, Estimate] = {}
     for way in FITTED:
-        before = with_first(machine, found)
-        table = Table.of([sample for sample in samples if _last(sample.point) == way])
-        if table.points:
-            (found[way],) = uncertain(table, _excess(table, before), seed)
+        of_way = [sample for sample in samples if _last(sample.point) == way]
+        found |= _beyond(way, of_way, with_first(machine, found), seed)
     return found
 
 
@@ -156,9 +155,8 @@ def fit_late(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> t
     shares: Shares = {delay: (empty[delay], sending[delay], ONE) for delay in delays}
     found = dict(plain)
     for name in FITTED:
-        table = Table.of([one for one in samples if one.point.delay == delays[-1] and _late_name(one.point) == name])
-        if table.points:
-            (found[name],) = uncertain(table, _excess(table, with_late(machine, found, {delays[-1]: ONES})), seed)
+        of_name = [one for one in samples if one.point.delay == delays[-1] and _late_name(one.point) == name]
+        found |= _beyond(name, of_name, with_late(machine, found, {delays[-1]: ONES}), seed)
     with_shares = _shares(samples, machine, found, shares, seed)
     for name in [one for one in FITTED if one in found]:
         table = Table.of([one for one in samples if _late_name(one.point) == name])
@@ -170,14 +168,11 @@ def fit_late(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> t
 
 def _later(samples: Sequence[Sample], machine: BSPMachine, seed: int) -> dict[float, Estimate]:
     """By seconds of computing, what exchanges take more after so many of it: no less than after fewer."""
-    found, counts = dict[float, Estimate](), []
-    for delay in sorted({sample.point.delay for sample in samples}):
-        of_delay = [sample for sample in samples if sample.point.delay == delay]
-        table = Table.of(of_delay)
-        if table.points:
-            (found[delay],) = uncertain(table, _excess(table, machine), seed)
-            counts.append(len(of_delay))
-    values = rising([max(0.0, one.value) for one in found.values()], counts)
+    found = dict[float, Estimate]()
+    by_delay = grouped(samples, attrgetter("point.delay"))
+    for delay in sorted(by_delay):
+        found |= _beyond(delay, by_delay[delay], machine, seed)
+    values = rising([max(0.0, one.value) for one in found.values()], [len(by_delay[delay]) for delay in found])
     return {
         delay: Estimate(value, min(one.low, value), max(one.high, value))
         for (delay, one), value in zip(found.items(), values, strict=True)
@@ -239,25 +234,12 @@ def _shares(
     ways: dict[float, Estimate] = {}
     for delay in delays[:-1]:
         of_delay = [one for one in samples if one.point.delay == delay and _late_name(one.point) not in LATE]
-        of_ways = _share(
-            of_delay,
-            with_late(machine, plain, {delay: shares[delay]}),
-            with_late(machine, found, {delay: shares[delay]}),
-            seed,
-        )
-        if of_ways is not None:
-            ways[delay] = of_ways
+        before, whole = (with_late(machine, late, {delay: shares[delay]}) for late in (plain, found))
+        table = Table.of([one for one in of_delay if predict(whole, one.point) > predict(before, one.point)])
+        if table.points:
+            (ways[delay],) = uncertain(table, _excess(table, before, _predictions(table, whole)), seed)
     of_all = _in_all(ways, delays)  # of some delays there are no samples of ways
     return {delay: (empty, sending, of_all[delay]) for delay, (empty, sending, _) in shares.items()}
-
-
-def _share(samples: Sequence[Sample], machine: BSPMachine, whole: BSPMachine, seed: int) -> Estimate | None:
-    """How far from one machine's predictions to another's; None where they say the same of all samples."""
-    table = Table.of([one for one in samples if predict(whole, one.point) > predict(machine, one.point)])
-    if not table.points:
-        return None
-    (share,) = uncertain(table, _excess(table, machine, _predictions(table, whole)), seed)
-    return share
 
 
 ONE = Estimate(1.0, 1.0, 1.0)
@@ -305,6 +287,12 @@ def _last(point: Point) -> str:
 def _late_name(point: Point) -> str:
     """What of `late` a point tells, those before it known."""
     return {"": "empty", "mail": "sending"}.get(_last(point), _last(point))
+
+
+def _beyond(name: Name, samples: Sequence[Sample], machine: BSPMachine, seed: int) -> dict[Name, Estimate]:
+    """Seconds that exchanges take beyond what a machine says, by that name; nothing of no samples."""
+    table = Table.of(samples)
+    return {name: uncertain(table, _excess(table, machine), seed)[0]} if table.points else {}
 
 
 def _predictions(table: Table, machine: BSPMachine) -> Array:
