@@ -32,6 +32,7 @@ BY_RECORD, BY_MAIL, BY_PUT, BY_GET, BY_QUEUE, BY_PATTERN, BY_COLLECTIVE, AGREED,
 # Those in which words, or indices, go by messages.
 WORDED = ("mail", "put", "get", "queue", "pattern", "collective", "making")
 LONG = 15 << 10
+LABELS = 16
 BY_LENT = BY_MAIL | BY_QUEUE | BY_PATTERN | BY_COLLECTIVE  # puts and gets copy what is long, as their g_way says
 SENDING = BY_MAIL | BY_PUT | BY_GET | BY_QUEUE | BY_PATTERN | BY_COLLECTIVE | BY_NOTE  # messages, which count
 
@@ -95,7 +96,8 @@ class Used:
         most of them; and those of its ways that are used for the first time, which do not count there.
 
         Each collective has code of its own, so under another label they are used for the first time again: a plain call
-        of one has its name there, and where a program has given a label most often one is meant.
+        of one has its name there, and where a program has given a label most often one is meant. So it is under the
+        first `LABELS` of them: where there are more a loop makes them, of the same collectives.
 
         Args:
             ways, h, messages, seconds: of these, in order.
@@ -110,9 +112,11 @@ class Used:
                 continue
             first = np.zeros(len(at), np.bool_)
             if 1 << way == BY_COLLECTIVE:
+                room = max(0, LABELS - len(self._labels))
                 numbers, places = np.unique(labels[at], return_index=True)
-                first[places] = [number not in self._labels for number in numbers.tolist()]
-                self._labels.update(numbers.tolist())
+                new = [number not in self._labels for number in numbers.tolist()]
+                first[places[new][:room]] = True
+                self._labels.update(numbers[new][:room].tolist())
             else:
                 first[0] = math.isnan(self._last[way])
             fresh[at[first]] |= 1 << way

@@ -1003,3 +1003,9 @@ def test_collectives_are_used_for_the_first_time_under_each_label() -> None:
     assert since.tolist() == [0, 1, 2, 1, 2, 0]  # where it is used for the first time it does not count
     later = used.since(ways[:2], zeros[:2], zeros[:2], zeros[:2], np.array([1.0, 3.0]))[1]
     assert later.tolist() == [0, collective]
+
+
+def test_of_labels_that_a_loop_makes_the_first_16_are_new_to_collectives() -> None:
+    used, zeros, ways = Used(), np.zeros(12), np.full(12, BY_COLLECTIVE)
+    found = [used.since(ways, zeros, zeros, zeros, np.arange(12.0) + begin)[1] for begin in (0.0, 10.0)]
+    assert [np.flatnonzero(fresh).tolist() for fresh in found] == [[*range(12)], [2, 3, 4, 5]]
