@@ -56,6 +56,15 @@ def test_the_size_of_a_manifest_on_a_board_does_not_wrap(monkeypatch: pytest.Mon
     assert second.manifests() == [(0, 4096, (1 << 31) + 5)]
 
 
+def test_a_board_says_anew_what_is_borrowed_of_whom_where_a_part_has_ended() -> None:
+    """The part hands over what it has borrowed, which may be as many pieces as the board has dropped since."""
+    whole, _ = boards()
+    part = Board(whole._window, [0, 1], 0, 0, 1, whole, Waiter("spin"))
+    whole._settled = bytes(8)
+    part.retire()
+    assert whole._settled is None
+
+
 IN_HEADS = """
     import pybsp
     from pybsp.transport.heads import Heads
