@@ -102,7 +102,8 @@ typedef struct {
 /* What `know` was told: numpy's, and the classes of a received message and of a section, which are tuples. */
 static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_type, *scalar_type, *float64_type;
 static PyObject *dtypes[128]; /* by their character */
-static PyObject *int64_type /* as float64_type */, *name_tries;
+static PyObject *int64_type; /* as float64_type */
+static PyObject *name_tries;
 
 #define word_of(self, k, at) ((int64_t *)((char *)(self)->views[k].buf + (at)))
 #define status_of(self, k) word_of(self, k, (self)->status + 8 * ((self)->number & 1))

@@ -32,7 +32,7 @@ BY_RECORD, BY_MAIL, BY_PUT, BY_GET, BY_QUEUE, BY_PATTERN, BY_COLLECTIVE, AGREED,
 # Those in which words, or indices, go by messages.
 WORDED = ("mail", "put", "get", "queue", "pattern", "collective", "making")
 LONG = 15 << 10
-LABELS = 16
+LABELS = 16  # under which collectives are used for the first time: `Used`
 BY_LENT = BY_MAIL | BY_QUEUE | BY_PATTERN | BY_COLLECTIVE  # puts and gets copy what is long, as their g_way says
 SENDING = BY_MAIL | BY_PUT | BY_GET | BY_QUEUE | BY_PATTERN | BY_COLLECTIVE | BY_NOTE  # messages, which count
 

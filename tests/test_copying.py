@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from pybsp.ground import copying
 from pybsp.ground.copying import FILLED, LARGE, LEAST, LOOK, LOOKS, PATIENCE, SLOW, STREAMED, TRIES, Stores, copy
 from pybsp.messages import mail
 
+HEADERS = Path(sysconfig.get_paths()["include"])
 built = pytest.mark.skipif(stream is None, reason="streaming copies were not built")
 GUARD = 7
 
@@ -42,6 +46,15 @@ def test_the_core_has_the_same_constants() -> None:
         found = re.search(rf"^#define {name} +(.*?) *(/\*.*)?$", text, re.M)
         assert found is not None
         assert eval(found[1]) == vars(copying)[name]
+
+
+@pytest.mark.skipif(not (shutil.which("cc") and (HEADERS / "Python.h").exists()), reason="no compiler, or no headers")
+@pytest.mark.parametrize("source", ["core.c", "ground/copies.c"])
+def test_it_compiles_for_processors_without_streaming_stores(source: str) -> None:
+    """Where it does not, it is left out without a word."""
+    path = Path(pybsp.__file__).parent / source
+    command = ["cc", "-fsyntax-only", "-U__SSE2__", f"-I{HEADERS}", str(path)]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=60).returncode == 0
 
 
 @built

@@ -4,7 +4,6 @@
 #include <Python.h>
 #include <stdint.h>
 #include <string.h>
-#include <time.h>
 #include "streaming.h"
 
 /* stream(into, from): two contiguous buffers of one size. */

@@ -56,5 +56,5 @@ static void store(char *into, const char *from, Py_ssize_t size)
 #else
 #define STREAMS 0
 #define stream_bytes memcpy
-#define store(into, from, size, clock) memcpy(into, from, size)
+#define store(into, from, size) memcpy(into, from, size)
 #endif

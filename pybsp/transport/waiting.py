@@ -45,7 +45,7 @@ LOOK = 1e-3  # seconds between two looks of who does not sleep
 # core looks for 3 us for each of them, 150 us in all, before all that: from a wait in Python its way back is a
 # microsecond longer.
 TRIES, FEWEST_TRIES = 50, 10
-TURNS = 2000  # yields of the compiled core after these, some 0.6 ms: with more ranks than cores see board.py
+TURNS = 2000  # yields of the compiled core after these, some 1 ms: with more ranks than cores see board.py
 
 _MODES = {"polite": (SPIN, YIELD), "spin": (float("inf"), 0.0), "yield": (0.0, float("inf")), "sleep": (0.0, 0.0)}
 
