@@ -26,7 +26,7 @@ from .ledger.ledger import Ledger
 from .machines.bsp import BSPMachine, is_kind
 from .machines.ebsp import EBSPMachine
 from .machines.in_force import resized
-from .messages.mail import PLAIN_NUMBERS, Inbox
+from .messages.mail import PLAIN_NUMBERS, PLAIN_TAGS, Inbox
 from .parts.part import Split
 from .parts.totals import exchange_totals
 from .rides.ride import Ride, Stream, Supersteps, checked_steps, refuse_under_way
@@ -157,8 +157,12 @@ class BSP(Public):
             if run is not None:
                 run.append(payload)
                 return
-        if tag is None and self._pack is not None and self._pack(self._outgoing, dest, payload):
-            return
+        if self._pack is not None:
+            if tag is None:
+                if self._pack(self._outgoing, dest, payload):
+                    return
+            elif type(tag) in PLAIN_TAGS and self._pack(self._outgoing, dest, payload, tag):
+                return
         self._mail.send(dest, payload, tag)
 
     def room(

@@ -3,10 +3,11 @@
    of it has a twin in Python, which runs where this was not built, or where PYBSP_COMPILED=0: transport/meeting.py and
    chunk.py. They do the same to the same memory, so processors with and without this meet on one board. The rules of
    the protocol stand at the twin's lines. What does not happen in most exchanges is left to the twin: a method `_name`
-   of the board. Mail is packed only here, but for records. */
+   of the board. Mail is packed only here. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <marshal.h>
 #include <sched.h>
 #include <stdint.h>
 #include <string.h>
@@ -39,9 +40,14 @@
 #define ARRAY_KIND 7
 #define NUMBER_KIND 8
 #define SCALAR_KIND 9
+#define BYTES_KIND 10
+#define PICKLE_KIND 11
 #define CHAR_SHIFT 8
 #define NDIM_SHIFT 16
+#define TAG_SHIFT 24
 #define SIZE_SHIFT 32
+#define TAG_MOST 255 /* bytes */
+#define MARSHAL 2
 #define COLUMNS 11 /* of a row, as log.py has them: */
 #define COUNTS 7   /* the last of them */
 #define BY_MAIL 2
@@ -100,10 +106,8 @@ typedef struct {
 } Meeting;
 
 /* What `know` was told: numpy's, and the classes of a received message and of a section, which are tuples. */
-static PyObject *array_type, *from_buffer, *dtype_of, *message_type, *section_type, *scalar_type, *float64_type;
-static PyObject *dtypes[128]; /* by their character */
-static PyObject *int64_type; /* as float64_type */
-static PyObject *name_tries;
+static PyObject *array_type, *dtype_of, *message_type, *section_type, *scalar_type, *float64_type, *int64_type;
+static PyObject *unpickled, *name_tries, *dtypes[128]; /* by their character */
 
 #define word_of(self, k, at) ((int64_t *)((char *)(self)->views[k].buf + (at)))
 #define status_of(self, k) word_of(self, k, (self)->status + 8 * ((self)->number & 1))
@@ -390,15 +394,6 @@ static void lay_out(Meeting *self, const Item *items, Py_ssize_t count)
 
 static inline int64_t *header_of(PyObject *mail) { return (int64_t *)PyByteArray_AS_STRING(mail); }
 
-/* Say that there is something, which has been written, and what is read of others; -1: an error. */
-static int enter_as(Meeting *self, int64_t word)
-{
-    int64_t flag = READS(self) ? post_borrowed(self, self->number & 1) : 0;
-    if (flag >= 0)
-        STORE(status_of(self, self->own), word | (int64_t)self->number << STATUS_EPOCH_SHIFT | SOMETHING | flag);
-    return flag < 0 ? -1 : 0;
-}
-
 /* A named tuple of these, whose references it takes; NULL where there is an error, or one of them was NULL. */
 static PyObject *named(PyObject *type, int count, PyObject *items[])
 {
@@ -430,11 +425,9 @@ static PyObject *gather(Meeting *self, Args args, Py_ssize_t count)
     Chunk *log = count == 2 ? LOG(args[1]) : NULL;
     double counts[COUNTS] = {log ? log->words : 0, 0, log ? log->messages : 0, [COUNTS - 1] = BY_MAIL};
     int64_t doing = PyLong_AsUnsignedLongLongMask(args[0]);
-    int found = all_here(self);
-    if (found < 0 || (!found && done(PyObject_CallMethod((PyObject *)self, "wait", NULL))))
-        return NULL;
-    int parity = self->number & 1, all_read = 1;
-    PyObject *texts = PyList_New(0), *whole = NULL;
+    int here = all_here(self), parity = self->number & 1, all_read = 1;
+    int alone = here < 0 || (!here && done(PyObject_CallMethod((PyObject *)self, "wait", NULL))); /* an error */
+    PyObject *texts = alone ? NULL : PyList_New(0), *whole = NULL;
     if (!texts)
         return NULL;
     for (Py_ssize_t k = 0; k < self->size; k++) {
@@ -485,8 +478,8 @@ end:
 
 static PyObject *know(PyObject *module, PyObject *args)
 {
-    if (!PyArg_ParseTuple(args, "OOOO!O!O!OO:know", &array_type, &from_buffer, &dtype_of, &PyType_Type, &message_type,
-                          &PyType_Type, &section_type, &PyType_Type, &scalar_type, &float64_type, &int64_type))
+    if (!PyArg_ParseTuple(args, "OOO!O!O!OOO:know", &array_type, &dtype_of, &PyType_Type, &message_type, &PyType_Type,
+                          &section_type, &PyType_Type, &scalar_type, &float64_type, &int64_type, &unpickled))
         return NULL;
     return Py_INCREF(args), Py_NewRef(Py_None); /* has them for good */
 }
@@ -510,40 +503,41 @@ static PyObject *mail_for(PyObject *outgoing, PyObject *dest, Py_ssize_t bytes)
     return used + bytes > most || PyByteArray_Resize(mail, used + bytes) ? NULL : mail;
 }
 
-/* Add a record. 1, 0 (it goes as records of Python), or -1: an error. */
-static int pack_record(PyObject *outgoing, PyObject *dest, int64_t kind, int axes, const Py_ssize_t *shape,
-                       const void *data, Py_ssize_t bytes)
+#define PADDED(bytes) (((bytes) + 7) & -8)
+
+/* Add a record. 1, 0 (it goes as records of Python), or -1: an error. The tag: bytes that marshal reads, or NULL. */
+static int pack_record(PyObject *outgoing, PyObject *dest, PyObject *tag, int64_t kind, int axes,
+                       const Py_ssize_t *shape, const void *data, Py_ssize_t bytes)
 {
-    Py_ssize_t before = 8 + 8 * axes, padded = (bytes + 7) & -8;
-    PyObject *mail = mail_for(outgoing, dest, before + padded);
+    int64_t tagged = tag ? PyBytes_GET_SIZE(tag) : 0;
+    Py_ssize_t before = 8 + 8 * axes, after = PADDED(bytes) + PADDED(tagged);
+    PyObject *mail = tagged > TAG_MOST ? NULL : mail_for(outgoing, dest, before + after);
     if (!mail)
         return PyErr_Occurred() ? -1 : 0;
-    int64_t *end = (int64_t *)(PyByteArray_AS_STRING(mail) + PyByteArray_GET_SIZE(mail));
-    int64_t *record = end - (before + padded) / 8, *header = header_of(mail);
-    record[0] = kind | (int64_t)axes << NDIM_SHIFT | (int64_t)bytes << SIZE_SHIFT;
+    char *content = PyByteArray_AS_STRING(mail) + PyByteArray_GET_SIZE(mail) - after;
+    int64_t *record = (int64_t *)(content - before), *header = header_of(mail);
+    record[0] = kind | (int64_t)axes << NDIM_SHIFT | tagged << TAG_SHIFT | (int64_t)bytes << SIZE_SHIFT;
     memcpy(record + 1, shape, 8 * axes);
-    if (padded)
-        end[-1] = 0;
-    memcpy((char *)record + before, data, bytes);
-    header[1] += padded / 8;
+    memset(content + (bytes & -8), 0, after - (bytes & -8));
+    memcpy(content, data, bytes);
+    if (tagged)
+        memcpy(content + PADDED(bytes), PyBytes_AS_STRING(tag), tagged);
+    header[0] += (int64_t)(!tag && (kind & 255) == NUMBER_KIND) << CHAR_SHIFT;
+    header[1] += PADDED(bytes) / 8;
     header[2]++;
     return 1;
 }
 
-/* Add a number, likewise: of many Python makes one record. */
-static int pack_number(PyObject *outgoing, PyObject *dest, char type, const void *bits)
+/* Add a number, likewise: of many without tags Python makes one record. */
+static int pack_number(PyObject *outgoing, PyObject *dest, PyObject *tag, char type, const void *bits)
 {
-    PyObject *mail = PyDict_GetItemWithError(outgoing, dest);
-    if (mail && PyByteArray_CheckExact(mail) && header_of(mail)[0] >> CHAR_SHIFT == PACKED_NUMBERS)
-        return 0;
-    int packed = pack_record(outgoing, dest, NUMBER_KIND | type << CHAR_SHIFT, 0, bits, bits, 8);
-    if (packed > 0)
-        header_of(PyDict_GetItemWithError(outgoing, dest))[0] += 1 << CHAR_SHIFT;
-    return packed;
+    PyObject *mail = tag ? NULL : PyDict_GetItemWithError(outgoing, dest);
+    int full = mail && PyByteArray_CheckExact(mail) && header_of(mail)[0] >> CHAR_SHIFT == PACKED_NUMBERS;
+    return full ? 0 : pack_record(outgoing, dest, tag, NUMBER_KIND | type << CHAR_SHIFT, 0, bits, bits, 8);
 }
 
 /* Add an array, or a scalar of numpy, likewise. */
-static int pack_array(PyObject *outgoing, PyObject *dest, int64_t kind, PyObject *array)
+static int pack_array(PyObject *outgoing, PyObject *dest, PyObject *tag, int64_t kind, PyObject *array)
 {
     Py_buffer view;
     if (PyObject_GetBuffer(array, &view, PyBUF_STRIDES | PyBUF_FORMAT)) {
@@ -555,79 +549,80 @@ static int pack_array(PyObject *outgoing, PyObject *dest, int64_t kind, PyObject
     if (format[0] && !format[1] && strchr("?bBhHiIlLqQefd", format[0]) && view.len <= PACKED_ONE &&
         (kind == ARRAY_KIND || !view.ndim) && /* a time of numpy's is bytes */
         PyBuffer_IsContiguous(&view, 'C'))
-        packed = pack_record(outgoing, dest, kind | format[0] << CHAR_SHIFT, view.ndim, view.shape, view.buf, view.len);
+        packed = pack_record(outgoing, dest, tag, kind | format[0] << CHAR_SHIFT, view.ndim, view.shape, view.buf,
+                             view.len);
     PyBuffer_Release(&view);
     return packed;
 }
 
-/* pack(outgoing, dest, payload): whether the payload, which has no tag, was added to packed mail for that processor. */
+/* pack(outgoing, dest, payload), or with a tag, or with a tag of a pickle, in bytes, and its kind: whether it was added
+   to packed mail for that processor. Tags are plain: marshal writes them. */
 static PyObject *pack(PyObject *module, Args args, Py_ssize_t count)
 {
-    EXPECT(count == 3 && PyDict_CheckExact(args[0]), "a dict, a processor and a payload");
-    PyObject *payload = args[2];
+    EXPECT(count > 2 && PyDict_CheckExact(args[0]), "a dict, a processor and a payload");
+    PyObject *payload = args[2], *tag = NULL;
     int packed = 0;
+    if (count > 3 && args[3] != Py_None && !(tag = PyMarshal_WriteObjectToString(args[3], MARSHAL)))
+        return NULL;
     if ((PyObject *)Py_TYPE(payload) == array_type)
-        packed = pack_array(args[0], args[1], ARRAY_KIND, payload);
+        packed = pack_array(args[0], args[1], tag, ARRAY_KIND, payload);
     else if (PyFloat_CheckExact(payload))
-        packed = pack_number(args[0], args[1], 'd', &((PyFloatObject *)payload)->ob_fval);
-    else if (PyLong_CheckExact(payload)) {
+        packed = pack_number(args[0], args[1], tag, 'd', &((PyFloatObject *)payload)->ob_fval);
+    else if (PyLong_Check(payload) && (PyLong_CheckExact(payload) || PyBool_Check(payload))) {
         int over;
         long long number = PyLong_AsLongLongAndOverflow(payload, &over);
-        packed = over ? 0 : pack_number(args[0], args[1], 'q', &number);
+        packed = over ? 0 : pack_number(args[0], args[1], tag, PyBool_Check(payload) ? '?' : 'q', &number);
     }
+    else if (PyBytes_CheckExact(payload) && (count == 5 || PyBytes_GET_SIZE(payload) <= PACKED_SMALL))
+        packed = pack_record(args[0], args[1], tag, count == 5 ? PICKLE_KIND : BYTES_KIND, 0, NULL,
+                             PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload));
     else if (PyObject_TypeCheck(payload, (PyTypeObject *)scalar_type) && !PyType_HasFeature(Py_TYPE(payload), HEAP))
-        packed = pack_array(args[0], args[1], SCALAR_KIND, payload);
+        packed = pack_array(args[0], args[1], tag, SCALAR_KIND, payload);
+    Py_XDECREF(tag);
     return packed < 0 ? NULL : PyBool_FromLong(packed);
-}
-
-/* One message more; takes the reference to the payload. */
-static int add_message(PyObject *messages, PyObject *source, PyObject *payload)
-{
-    PyObject *message = named(message_type, 3, (PyObject *[]){Py_NewRef(source), Py_NewRef(Py_None), payload});
-    int failed = message ? PyList_Append(messages, message) : -1;
-    Py_XDECREF(message);
-    return failed;
 }
 
 /* The array of a record, which is read there, in the bytes of the mail; or a scalar of numpy. */
 static PyObject *array_of(PyObject *mail, const int64_t *record)
 {
     int type = record[0] >> CHAR_SHIFT & 127, ndim = record[0] >> NDIM_SHIFT & 255;
-    Py_ssize_t size = 1;
-    for (int axis = 0; axis < ndim; axis++)
-        size *= record[1 + axis];
     if (!dtypes[type] && !(dtypes[type] = PyObject_CallFunction(dtype_of, "C", type)))
         return NULL;
-    Py_ssize_t at = (const char *)(record + 1 + ndim) - PyBytes_AS_STRING(mail);
-    PyObject *array = size ? PyObject_CallFunction(from_buffer, "OOnn", mail, dtypes[type], size, at)
-                           : PyObject_CallFunction(from_buffer, "yO", "", dtypes[type]); /* no buffer has nothing */
-    if (array && (record[0] & 255) == SCALAR_KIND)
-        Py_SETREF(array, PySequence_GetItem(array, 0));
-    if (!array || ndim == 1 || (record[0] & 255) == SCALAR_KIND)
-        return array;
     PyObject *shape = PyTuple_New(ndim);
     for (int axis = 0; shape && axis < ndim; axis++)
         PyTuple_SET_ITEM(shape, axis, PyLong_FromLongLong(record[1 + axis]));
-    PyObject *shaped = shape ? PyObject_CallMethod(array, "reshape", "(N)", shape) : NULL;
-    Py_DECREF(array);
-    return shaped;
+    Py_ssize_t at = (const char *)(record + 1 + ndim) - PyBytes_AS_STRING(mail);
+    PyObject *array = shape ? PyObject_CallFunction(array_type, "OOOn", shape, dtypes[type], mail, at) : NULL;
+    if (array && (record[0] & 255) == SCALAR_KIND)
+        Py_SETREF(array, PyObject_GetItem(array, shape)); /* of no axes */
+    Py_XDECREF(shape);
+    return array;
 }
 
 /* unpack(source, mail, messages): add the messages of packed mail, which come from there. */
 static PyObject *unpack(PyObject *module, Args args, Py_ssize_t count)
 {
     EXPECT(count == 3 && PyBytes_CheckExact(args[1]) && PyList_CheckExact(args[2]), "a source, bytes and a list");
-    const char *text = PyBytes_AS_STRING(args[1]);
-    Py_ssize_t end = PyBytes_GET_SIZE(args[1]);
-    for (Py_ssize_t at = PACKED_HEADER; at < end;) {
-        const int64_t *record = (const int64_t *)(text + at);
-        int type = record[0] >> CHAR_SHIFT & 127;
-        PyObject *payload = (record[0] & 255) != NUMBER_KIND ? array_of(args[1], record)
-                            : type == 'd'                    ? PyFloat_FromDouble(*(const double *)(record + 1))
-                                                             : PyLong_FromLongLong(record[1]);
-        if (add_message(args[2], args[0], payload))
+    const char *at = PyBytes_AS_STRING(args[1]) + PACKED_HEADER, *end = at - PACKED_HEADER + PyBytes_GET_SIZE(args[1]);
+    while (at < end) {
+        const int64_t *record = (const int64_t *)at, head = *record;
+        int kind = head & 255, type = head >> CHAR_SHIFT & 127;
+        Py_ssize_t bytes = head >> SIZE_SHIFT, tagged = head >> TAG_SHIFT & TAG_MOST;
+        const char *content = (const char *)(record + 1 + (head >> NDIM_SHIFT & 255)), *tag = content + PADDED(bytes);
+        at = tag + PADDED(tagged);
+        EXPECT(at <= end, "packed mail, which ends where its last record does");
+        PyObject *payload = kind == PICKLE_KIND   ? PyObject_CallFunction(unpickled, "y#O", content, bytes, args[0])
+                            : kind == BYTES_KIND  ? PyBytes_FromStringAndSize(content, bytes)
+                            : kind != NUMBER_KIND ? array_of(args[1], record)
+                            : type == 'd'         ? PyFloat_FromDouble(*(const double *)content)
+                            : type == '?'         ? PyBool_FromLong(*content)
+                                                  : PyLong_FromLongLong(*(const int64_t *)content);
+        PyObject *note = tagged && payload ? PyMarshal_ReadObjectFromString(tag, tagged) : Py_NewRef(Py_None);
+        PyObject *message = named(message_type, 3, (PyObject *[]){Py_NewRef(args[0]), note, payload});
+        int failed = !message || PyList_Append(args[2], message);
+        Py_XDECREF(message);
+        if (failed)
             return NULL;
-        at += 8 + 8 * (record[0] >> NDIM_SHIFT & 255) + (((record[0] >> SIZE_SHIFT) + 7) & -8);
     }
     Py_RETURN_NONE;
 }
@@ -660,8 +655,12 @@ static PyObject *post(Meeting *self, Args args, Py_ssize_t count)
     }
     lay_out(self, items, i);
     int lends = count == 4 && PyList_CheckExact(args[3]) && PyList_GET_SIZE(args[3]);
-    if ((lends && done(PyObject_CallMethod((PyObject *)self, "_lend", "O", args[3]))) || enter_as(self, kind))
+    if (lends && done(PyObject_CallMethod((PyObject *)self, "_lend", "O", args[3])))
         return NULL;
+    int64_t borrows = READS(self) ? post_borrowed(self, self->number & 1) : 0;
+    if (borrows < 0)
+        return NULL;
+    STORE(status_of(self, self->own), kind | (int64_t)self->number << STATUS_EPOCH_SHIFT | SOMETHING | borrows);
     if (log)
         log->words = words, log->messages = messages;
     PyDict_Clear(args[1]);
@@ -712,22 +711,18 @@ static PyObject *deal(PyObject *module, Args args, Py_ssize_t count)
 static int meeting_init(Meeting *self, PyObject *args, PyObject *keywords)
 {
     PyObject *parts, *given[OBJECTS] = {NULL, NULL, NULL, NULL, NULL, Py_None};
-    Py_ssize_t own;
-    long long number;
-    if (!PyArg_ParseTuple(args, "O!nLOO!O!O!O!n(nn)(nn)(nn):Meeting", &PyList_Type, &parts, &own, &number, &given[4],
-                          &PyList_Type, &given[0], &PyDict_Type, &given[1], &PyDict_Type, &given[2], &PyDict_Type,
-                          &given[3], &self->status, &self->borrows[0], &self->borrows[1], &self->slots[0],
-                          &self->slots[1], &self->areas[0], &self->areas[1]))
+    if (!PyArg_ParseTuple(args, "O!nLOO!O!O!O!n(nn)(nn)(nn):Meeting", &PyList_Type, &parts, &self->own, &self->number,
+                          &given[4], &PyList_Type, &given[0], &PyDict_Type, &given[1], &PyDict_Type, &given[2],
+                          &PyDict_Type, &given[3], &self->status, &self->borrows[0], &self->borrows[1],
+                          &self->slots[0], &self->slots[1], &self->areas[0], &self->areas[1]))
         return -1;
     self->size = PyList_GET_SIZE(parts);
-    self->own = own;
-    self->number = number;
-    if (own < 0 || own >= self->size)
+    if (self->own < 0 || self->own >= self->size)
         return PyErr_SetString(PyExc_IndexError, "Meeting: this processor is not among the parts"), -1;
     if (!(self->views = PyMem_Calloc(self->size, sizeof(Py_buffer))))
         return PyErr_NoMemory(), -1;
     for (Py_ssize_t k = 0; k < self->size; k++) {
-        if (PyObject_GetBuffer(PyList_GET_ITEM(parts, k), &self->views[k], k == own ? PyBUF_WRITABLE : PyBUF_SIMPLE))
+        if (PyObject_GetBuffer(PyList_GET_ITEM(parts, k), &self->views[k], PyBUF_WRITABLE * (k == self->own)))
             return -1;
         if (self->views[k].len < self->areas[0] + AREA || self->views[k].len < self->areas[1] + AREA)
             return PyErr_SetString(PyExc_ValueError, "Meeting: a part is smaller than its board"), -1;

@@ -17,6 +17,7 @@ import pybsp
 from pybsp.compiled import core
 from pybsp.messages.mail import (
     PACKED,
+    PLAIN_TAGS,
     SHORT_ARRAY,
     Inbox,
     Mail,
@@ -37,9 +38,16 @@ built = pytest.mark.skipif(core is None, reason="the compiled core was not built
 PLAIN = st.sampled_from([np.dtype(code) for code in "?bBhHiIlLqQefd"])
 SMALL = arrays.arrays(PLAIN, arrays.array_shapes(min_dims=0, min_side=0, max_side=4))
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1) | st.floats()
-OTHERS = (
-    st.text(max_size=3) | st.integers(1 << 63, 1 << 70) | st.booleans() | st.complex_numbers() | st.binary(max_size=9)
-)
+SHORT = st.text(max_size=3) | st.booleans() | st.binary(max_size=9) | st.tuples(st.integers(), st.text(max_size=2))
+OTHERS = SHORT | st.integers(1 << 63, 1 << 70) | st.complex_numbers()
+PLAIN_TAG = st.none() | st.integers() | st.text(max_size=9) | st.floats() | st.booleans() | st.binary(max_size=2)
+
+
+class Broken:
+    """What is pickled, and cannot be read."""
+
+    def __reduce__(self) -> Any:
+        return divmod, (1, 0)
 
 
 def content(payload: Any) -> object:
@@ -49,11 +57,12 @@ def content(payload: Any) -> object:
     return type(payload), struct.pack("d", payload) if isinstance(payload, float) else pickle.dumps(payload)
 
 
-def sent(mail: Mail, payloads: list[Any], packs: bool) -> Section:
+def sent(mail: Mail, payloads: list[Any], packs: bool, tags: list[Any] | None = None) -> Section:
     """The section of what is sent to processor 1, as `BSP.send` does."""
-    for payload in payloads:
-        if not (packs and mail.pack_payload is not None and mail.pack_payload(mail.outgoing, 1, payload)):
-            mail.send(1, payload, None)
+    for payload, tag in zip(payloads, tags or [None] * len(payloads), strict=True):
+        plain = packs and mail.pack_payload is not None and type(tag) in PLAIN_TAGS
+        if not (plain and mail.pack_payload(mail.outgoing, 1, payload, tag)):  # type: ignore[misc]
+            mail.send(1, payload, tag)
     parcels, counts = mail.pack(0)
     section = parcels[1][MAIL]
     assert counts[:2] == (section.words, section.messages)
@@ -64,37 +73,70 @@ def sent(mail: Mail, payloads: list[Any], packs: bool) -> Section:
 
 @pytest.mark.whole
 @built
-@given(st.lists(SMALL | NUMBERS | OTHERS, min_size=1, max_size=30))
-def test_what_is_packed_arrives_as_records_do(payloads: list[Any]) -> None:
-    mail = Mail(BufferPool())
-    packed, records = sent(mail, payloads, True), sent(mail, payloads, False)
+@given(st.lists(st.tuples(SMALL | NUMBERS | OTHERS, PLAIN_TAG | st.tuples(st.integers())), min_size=1, max_size=30))
+def test_what_is_packed_arrives_as_records_do(messages: list[tuple[Any, Any]]) -> None:
+    payloads, tags = [list(each) for each in zip(*messages, strict=True)]
+    packed = sent(Mail(BufferPool(), packs=True), payloads, True, tags)
+    records = sent(Mail(BufferPool()), payloads, False, tags)
+    assert type(records.descriptors) is list
     assert (packed.words, packed.messages) == (records.words, records.messages)
     assert packed.messages == len(payloads)
+    assert Inbox([(3, packed)]).nbytes == Inbox([(3, records)]).nbytes
+    assert has_pickles(packed) is has_pickles(records)
     for section in (packed, records):
         got: list[Message] = []
         unpack(3, section, got)
         assert [content(message.payload) for message in got] == [content(payload) for payload in payloads]
-        assert all(message[:2] == (3, None) and type(message) is Message for message in got)
+        assert [content(message.tag) for message in got] == [content(tag) for tag in tags]
+        assert all(message.source == 3 and type(message) is Message for message in got)
         assert not any(m.payload.flags.writeable for m in got if isinstance(m.payload, np.ndarray))
 
 
 @built
-@given(st.lists(SMALL | NUMBERS, min_size=1, max_size=12))
-def test_what_is_packed_is_read_alike_with_the_core_and_without(payloads: list[Any]) -> None:
-    section = sent(Mail(BufferPool()), payloads, True)
+@given(st.lists(st.tuples(SMALL | NUMBERS | SHORT, PLAIN_TAG), min_size=1, max_size=12))
+def test_what_is_packed_is_read_alike_with_the_core_and_without(messages: list[tuple[Any, Any]]) -> None:
+    payloads, tags = [list(each) for each in zip(*messages, strict=True)]
+    section = sent(Mail(BufferPool(), packs=True), payloads, True, tags)
     assert type(section.descriptors) is bytes
+    assert section.descriptors[wire.WRITTEN] == 0
     got: list[Message] = []
     twin: list[Message] = []
     unpack_packed(5, section.descriptors, got)
     _unpack_packed(5, section.descriptors, twin)
-    assert [content(one.payload) for one in got] == [content(one.payload) for one in twin]
+    assert [(one.source, content(one.tag), content(one.payload)) for one in got] == [
+        (one.source, content(one.tag), content(one.payload)) for one in twin
+    ]
+    assert [content(one.payload) for one in got] == [content(payload) for payload in payloads]
     note, (_, ((stream, *found),)) = wire.read(memoryview(section.descriptors))
     assert (note, stream, *found[:3]) == (None, MAIL, *section[:3])
 
 
 @built
+@pytest.mark.parametrize(
+    ("payload", "tag"),
+    [(1.5, "t" * 300), (b"x" * 1025, None), ("x" * (1 << 14), None), ([np.zeros(9)], None), (1.5, (1,))],
+    ids=["a long tag", "long bytes", "a long pickle", "an array in a list", "a tag that is pickled"],
+)
+def test_what_is_too_long_or_not_plain_goes_as_a_record_behind_what_is_packed(payload: Any, tag: Any) -> None:
+    section = sent(Mail(BufferPool(), packs=True), ["first", payload, "last"], True, [7, tag, None])
+    assert type(section.descriptors) is list
+    first, one, last = Inbox([(2, section)])
+    assert (first, last) == ((2, 7, "first"), (2, None, "last"))
+    assert (one.tag, repr(one.payload)) == (tag, repr(payload))
+
+
+@built
+def test_an_object_that_cannot_be_made_anew_is_said_to_be_in_a_message_and_of_whom() -> None:
+    section = sent(Mail(BufferPool(), packs=True), [(Broken(),)], True)
+    assert type(section.descriptors) is bytes
+    with pytest.raises(ZeroDivisionError) as caught:
+        unpack(4, section, [])
+    assert "in a message of processor 4" in "".join(caught.value.__notes__)
+
+
+@built
 def test_much_to_one_processor_becomes_records() -> None:
-    mail = Mail(BufferPool())
+    mail = Mail(BufferPool(), packs=True)
     assert mail.pack_payload is not None
     row, short = np.arange(512.0), np.arange(100.0)
     assert type(sent(mail, [row] * 29, True).descriptors) is bytes
@@ -118,13 +160,13 @@ def test_much_to_one_processor_becomes_records() -> None:
 @built
 @pytest.mark.parametrize("payload", [np.arange(24.0).reshape(4, 6)[1:-1, 1], np.arange(6).reshape(2, 3).T], ids=str)
 def test_what_is_not_contiguous_is_packed_after_a_copy(payload: Any) -> None:
-    mail = Mail(BufferPool())
+    mail = Mail(BufferPool(), packs=True)
     section = sent(mail, [payload, 2.5], True)
     assert type(section.descriptors) is bytes
     got: list[Message] = []
     unpack(0, section, got)
     assert [content(message.payload) for message in got] == [content(payload), content(2.5)]
-    assert type(sent(mail, ["text", payload], True).descriptors) is list  # behind a record it is one
+    assert type(sent(mail, [1j, payload], True).descriptors) is list  # behind a record it is one
 
 
 TAGS = st.none() | st.integers() | st.text(max_size=3) | st.tuples(st.integers(), st.binary(max_size=2))
@@ -134,7 +176,7 @@ TAGS = st.none() | st.integers() | st.text(max_size=3) | st.tuples(st.integers()
 @given(st.lists(st.tuples(SMALL | NUMBERS | OTHERS, TAGS), min_size=1, max_size=20))
 def test_records_that_are_written_out_say_the_same(messages: list[tuple[Any, Any]]) -> None:
     def packed(writes: bool) -> Section:
-        mail = Mail(BufferPool())
+        mail = Mail(BufferPool(), packs=True)
         assert mail.pack_payload is not None
         for payload, tag in messages:
             if tag is not None or not mail.pack_payload(mail.outgoing, 1, payload):
@@ -161,9 +203,9 @@ def test_records_that_are_written_out_say_the_same(messages: list[tuple[Any, Any
 
 
 @built
-@pytest.mark.parametrize(("payload", "count"), [(np.zeros(3000), 1), (b"x" * 2000, 1), ("x" * 1000, 40)])
+@pytest.mark.parametrize(("payload", "count"), [(np.zeros(3000), 1), (b"x" * 2000, 1), (1j, 5000)])
 def test_what_lies_beside_records_and_what_is_much_is_not_written_out(payload: Any, count: int) -> None:
-    mail = Mail(BufferPool())
+    mail = Mail(BufferPool(), packs=True)
     for _ in range(count):
         mail.send(1, payload, "tag")
     assert not mail.write()
@@ -173,7 +215,7 @@ def test_what_lies_beside_records_and_what_is_much_is_not_written_out(payload: A
 
 @built
 def test_what_has_room_of_no_bytes_is_not_written_out() -> None:
-    mail = Mail(BufferPool())
+    mail = Mail(BufferPool(), packs=True)
     room = mail.room(1, (0,), np.dtype("f8"), None)
     assert not mail.write()
     assert mail.pack(0)[1][1] == 1
@@ -183,14 +225,14 @@ def test_what_has_room_of_no_bytes_is_not_written_out() -> None:
 
 @built
 def test_numbers_that_are_sent_after_records_were_written_out_are_new_ones() -> None:
-    mail = Mail(BufferPool())
+    mail = Mail(BufferPool(), packs=True)
     for numbers in ((0, 1), (2,), (3, 4)):
-        mail.send(1, "records", None)
+        mail.send(1, 1j, "records")
         for number in numbers:
             mail.send(1, number, None)
         assert mail.write()
         section = mail.pack(0)[0][1][MAIL]
-        assert [message.payload for message in Inbox([(0, section)])] == ["records", *numbers]
+        assert [message.payload for message in Inbox([(0, section)])] == [1j, *numbers]
 
 
 @built
@@ -199,7 +241,7 @@ def test_what_cannot_be_pickled_leaves_nothing_behind() -> None:
         def __reduce__(self) -> Any:
             raise TypeError
 
-    mail = Mail(BufferPool())
+    mail = Mail(BufferPool(), packs=True)
     for payload in (Odd(1.0), [lambda: 1]):
         with pytest.raises(pybsp.UsageError, match="argument payload"):
             mail.send(1, payload, None)
@@ -209,10 +251,10 @@ def test_what_cannot_be_pickled_leaves_nothing_behind() -> None:
 @built
 @pytest.mark.parametrize("payload", [np.zeros(2, ">i4"), np.array([None]), np.zeros(2, "M8[s]"), np.zeros(1, "i4, f8")])
 def test_what_is_no_plain_number_is_not_packed(payload: Any) -> None:
-    section = sent(Mail(BufferPool()), [payload], True)
+    section = sent(Mail(BufferPool(), packs=True), [payload], True)
     got: list[Message] = []
     unpack(0, section, got)
-    assert type(section.descriptors) is list
+    assert type(section.descriptors) is (bytes if payload.dtype.hasobject else list)  # that is a pickle
     assert got[0].payload.dtype == payload.dtype
     assert got[0].payload.tolist() == payload.tolist()
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybsp.messages.mail import MUCH
+from pybsp.messages.mail import MUCH, SHORT
 from pybsp.transport import GETS, JOINED, MAIL, NOTES, PUTS, READS, Parcel, Section, wire
 from pybsp.transport.medium import COPYING, INLINE_DATA, INLINE_DATA_MOST, MPITransport
 from pybsp.transport.neighbours import INLINE_DATA_NEAR
@@ -70,28 +70,35 @@ def test_the_page_has_the_bits_of_words() -> None:
 def test_the_page_has_the_bits_of_packed_mail() -> None:
     packed = rows("Packed mail")
     assert packed["1"] == [
-        f"{wire.PACKED} in bits 0 to {wire.CHAR_SHIFT - 1}; in bits {wire.CHAR_SHIFT} to 55 how many numbers there are"
+        f"{wire.PACKED} in bits 0 to {wire.CHAR_SHIFT - 1}; "
+        f"in bits {wire.CHAR_SHIFT} to 55 how many numbers without tags there are"
     ]
     assert wire.PACKED_HEADER == wire.WORD * (1 + 2)
-    assert list(packed)[-4:] == [
+    assert list(packed)[-5:] == [
         f"0 to {wire.CHAR_SHIFT - 1}",
         f"{wire.CHAR_SHIFT} to {wire.NDIM_SHIFT - 1}",
         f"{wire.NDIM_SHIFT} to {wire.NDIM_SHIFT + 7}",
+        f"{wire.TAG_SHIFT} to {wire.TAG_SHIFT + wire.TAG_MOST.bit_length() - 1}",
         f"{wire.SIZE_SHIFT} to 62",
     ]
     kinds = (
-        f"{wire.ARRAY_KIND}: an array; {wire.NUMBER_KIND}: a number of Python; {wire.SCALAR_KIND}: a scalar of numpy"
+        f"{wire.ARRAY_KIND}: an array; {wire.NUMBER_KIND}: a number of Python; {wire.SCALAR_KIND}: a scalar of numpy; "
+        f"{wire.BYTES_KIND}: bytes; {wire.PICKLE_KIND}: a pickle"
     )
-    assert packed[list(packed)[-4]] == [kinds]
+    assert packed[list(packed)[-5]] == [kinds]
 
 
 def test_the_page_has_how_much_is_packed() -> None:
     core = (ROOT / "pybsp" / "core.c").read_text()
     defined = dict(re.findall(r"^#define (PACKED_[A-Z]+) \((\d+ << \d+)\)", core, re.M))
     most, alone, small, many = (eval(defined[f"PACKED_{name}"]) for name in ("MOST", "ONE", "SMALL", "MANY"))
+    numbers = re.search(r"^#define PACKED_NUMBERS (\d+)$", core, re.M)
+    assert numbers is not None
     page = " ".join(PAGE.split())
-    assert f"At most {most} bytes go so to a destination, {alone} to the only one; of numbers, and of " in page
-    assert f"arrays that take up to {small}, 2^{many.bit_length() - 1}." in page
+    assert f"up to {small} bytes, and pickles of up to {SHORT}," in page
+    assert f"Tags are plain, and take at most {wire.TAG_MOST} bytes." in page
+    assert f"At most {most} bytes go so to a destination, {alone} to the only one; of what takes up to " in page
+    assert f"up to {small}, 2^{many.bit_length() - 1}; of numbers without tags {numbers[1]}, as more of them" in page
     assert f"those for each processor are at most {MUCH} messages and words" in page
 
 

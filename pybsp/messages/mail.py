@@ -4,7 +4,7 @@ A message is copied once, at the call, into a buffer for its destination; a reco
 Received arrays and memoryviews are read-only views of what arrived. Small things (numbers, short pickles) lie in
 the record itself.
 
-Where the compiled core was built, small arrays and single numbers that go to a destination without tags, and nothing
+Where the compiled core was built, small arrays, numbers, bytes and short pickles that go to a destination, and nothing
 else before them, are packed: `outgoing` has a bytearray of them (transport/wire.py), which becomes records when
 something else follows. Records that say all are written out for a board's exchange (`Mail.write`).
 """
@@ -16,7 +16,8 @@ import math
 import pickle
 from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, overload
+from itertools import repeat
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +50,8 @@ _NOTHING_SENT: Mapping[int, object] = {}
 PLAIN_NUMBERS = frozenset({int, float, complex, bool})
 _LONG_SCALARS = frozenset({np.datetime64, np.timedelta64, np.longdouble, np.clongdouble})  # and a dtype's text
 _PICKLED = frozenset({str, tuple, list, dict, set, frozenset, type(None)})  # no numbers, and no buffers
-_PLAIN_TAGS = frozenset({type(None), int, str, float, bool, bytes})
+Packing: TypeAlias = Callable[..., bool]
+PLAIN_TAGS = frozenset({type(None), int, str, float, bool, bytes})  # which marshal writes
 
 
 class Message(NamedTuple):
@@ -75,6 +77,7 @@ class Mail:
     Args:
         short: arrays of so many bytes, at most, lie in their records.
         stream: in which they travel.
+        packs: whether mail is packed, where the compiled core was built.
 
     Attributes:
         operation: by which errors name who sends.
@@ -83,54 +86,62 @@ class Mail:
         runs: for a destination, untagged `PLAIN_NUMBERS`, if such was sent last: what is appended is sent.
     """
 
-    def __init__(self, pool: BufferPool, operation: str = "bsp.send", short: int = SHORT, stream: int = MAIL) -> None:
+    def __init__(
+        self,
+        pool: BufferPool,
+        operation: str = "bsp.send",
+        short: int = SHORT,
+        stream: int = MAIL,
+        *,
+        packs: bool = False,
+    ) -> None:
         self._pool, self.operation, self._short, self._stream = pool, operation, short, stream
         self._beside = "tag" if stream == MAIL else "note"
         self._way = BY_MAIL if stream == MAIL else BY_COLLECTIVE
         self.outgoing: dict[int, Outgoing | bytearray] = {}
         self.packed = True
         self.runs: dict[int, list[Any]] = {}
-        # Adds a payload without a tag to packed mail, and says whether it did; None: nothing is packed.
-        self.pack_payload: Callable[[dict[int, Any], int, Any], bool] | None = None
-        if core is not None and short > 0:
-            self.pack_payload = core.pack
+        # Adds a payload to packed mail, with a tag of `PLAIN_TAGS`, and as a pickle where a kind says so; says whether
+        # it did. None: nothing is packed.
+        self.pack_payload: Packing | None = core.pack if core is not None and packs else None
         # Arrays that the program fills: whose, in which memory, and where they go; and memory for some (`beside`).
         self._in_place: list[tuple[Outgoing, Bytes, int, NDArray[Any]]] = []
         self._filled = BufferPool()
 
     def send(self, dest: int, payload: Any, tag: Any) -> None:
-        """Copy a message for a destination that has been checked."""
+        """Copy a message, which `pack_payload` has not packed, for a destination that has been checked."""
+        sign, pack = 1, self.pack_payload
+        if tag is not None and type(tag) not in PLAIN_TAGS:
+            tag, sign, pack = self._pickled(tag, self._beside), -1, None
+        kind = type(payload)
+        if kind in _PICKLED:
+            self._send_object(dest, sign, tag, payload, pack)
+            return
+        if kind is not np.ndarray:
+            self._send_other(dest, sign, tag, payload, pack)
+            return
         if (
-            tag is None
-            and self.pack_payload is not None
-            and type(payload) is np.ndarray
+            pack is not None
             and not payload.flags.c_contiguous
             and payload.nbytes <= self._short
             # To lay it out once more takes less time than a record of it.
-            and self.pack_payload(self.outgoing, dest, np.ascontiguousarray(payload))
+            and pack(self.outgoing, dest, np.ascontiguousarray(payload), tag)
         ):
             return
-        sign = 1
-        if tag is not None and type(tag) not in _PLAIN_TAGS:
-            tag, sign = self._pickled(tag, self._beside), -1
-        out = self.outgoing.get(dest)
-        if type(out) is not Outgoing:
-            out = self._records(dest)
-        if type(payload) is not np.ndarray:
-            self._send_other(out, dest, sign, tag, payload)
-            return
-        if self.runs:
-            self.runs.pop(dest, None)
         dtype, size = payload.dtype, payload.nbytes
         code = dtype.char
         form = code if code in SIMPLE and dtype.isnative else None if dtype.hasobject else form_of(dtype)
         if form is None:
-            self._send_object(out, sign, tag, payload)
-        elif size <= self._short and (size <= SHORTEST or out.words < MUCH) and type(form) is str and dtype.itemsize:
+            self._send_object(dest, sign, tag, payload, pack)
+            return
+        out = self._records(dest)
+        if size <= self._short and (size <= SHORTEST or out.words < MUCH) and type(form) is str and dtype.itemsize:
             out.records.append((sign * SHORT_ARRAY, tag, size, payload.tobytes(), form, payload.shape))
             out.words += (size + 7) >> 3
+            if self.runs:
+                self.runs.pop(dest, None)
         else:
-            self._send_array(out, sign, tag, payload)
+            self._send_array(dest, sign, tag, payload)
 
     def send_all(self, dests: Sequence[int], payload: Any, tag: Any) -> int:
         """`send` to some destinations, at least one: a record that holds all there is to say is made once.
@@ -139,7 +150,7 @@ class Mail:
             Words of the message.
         """
         first, *others = dests
-        before = self._records(first).words
+        before = self.words(first)
         self.send(first, payload, tag)
         out = self._records(first)
         record, words = out.records[-1], out.words - before
@@ -172,61 +183,65 @@ class Mail:
             out.words, out.packed = section.words, section.messages - 1
         return out
 
-    def _send_other(self, out: Outgoing, dest: int, sign: int, tag: Any, payload: Any) -> None:
+    def _send_other(self, dest: int, sign: int, tag: Any, payload: Any, pack: Packing | None) -> None:
         kind = type(payload)
         if tag is None and kind in PLAIN_NUMBERS:
             run = self.runs.get(dest)
             if run is None:
-                run = self.runs[dest] = []
+                out, run = self._records(dest), []
+                self.runs[dest] = run
                 out.runs = (*out.runs, run)
                 out.records.append((NUMBERS, None, 8, run))
             run.append(payload)
             return
-        self.runs.pop(dest, None)
-        if kind in _PICKLED:
-            self._send_object(out, sign, tag, payload)
-        elif is_number(payload):
+        if is_number(payload):
             if kind in PLAIN_NUMBERS:
-                out.records.append((sign * NUMBER, tag, 8, payload))
+                record: tuple[Any, ...] = (sign * NUMBER, tag, 8, payload)
             elif kind in SCALARS or kind in _LONG_SCALARS:  # numpy's own pickle of it takes as long as the exchange
                 code = payload.dtype.char if kind in SCALARS else payload.dtype.str
-                out.records.append((sign * SCALAR, tag, 8, payload.tobytes(), code))
+                record = (sign * SCALAR, tag, 8, payload.tobytes(), code)
             else:  # of a program's own class
-                out.records.append((sign * SHORT_PICKLE, tag, 8, self._pickled(payload, "payload")))
-            out.words += 1
+                record = (sign * SHORT_PICKLE, tag, 8, self._pickled(payload, "payload"))
+            self._add(dest, record, 1)
         elif kind is bytes:
             size = len(payload)
             if size <= SHORTEST:
-                out.records.append((sign * SHORT_BYTES, tag, size, payload))
+                self._add(dest, (sign * SHORT_BYTES, tag, size, payload), words_of(size))
             else:
-                out.records.append((sign * BYTES, tag, size, out.append(payload)))
-            out.words += words_of(size)
+                offset = self._records(dest).append(payload)
+                self._add(dest, (sign * BYTES, tag, size, offset), words_of(size))
         elif not isinstance(payload, (np.ndarray, np.generic)) and (view := _buffer(payload)) is not None:
             size = view.nbytes
             # numpy reads a contiguous buffer of any format; memoryview.cast only those of the native ones.
-            offset = out.append(np.frombuffer(view, np.uint8) if size and view.c_contiguous else view.tobytes())
-            out.records.append((sign * BUFFER, tag, size, offset, view.format, view.shape))
-            out.words += words_of(size)
+            content = np.frombuffer(view, np.uint8) if size and view.c_contiguous else view.tobytes()
+            offset = self._records(dest).append(content)
+            self._add(dest, (sign * BUFFER, tag, size, offset, view.format, view.shape), words_of(size))
         elif kind is np.memmap:  # an array whose pickle says no more, and is copied three times
-            self._send_array(out, sign, tag, payload.view(np.ndarray))
+            self._send_array(dest, sign, tag, payload.view(np.ndarray))
         else:
-            self._send_object(out, sign, tag, payload)
+            self._send_object(dest, sign, tag, payload, pack)
 
-    def _send_array(self, out: Outgoing, sign: int, tag: Any, payload: Any) -> None:
-        size, dtype = payload.nbytes, payload.dtype
+    def _add(self, dest: int, record: tuple[Any, ...], words: int) -> None:
+        """One record more for a destination."""
+        out = self._records(dest)
+        out.records.append(record)
+        out.words += words
+        self.runs.pop(dest, None)
+
+    def _send_array(self, dest: int, sign: int, tag: Any, payload: Any) -> None:
+        out, size, dtype = self._records(dest), payload.nbytes, payload.dtype
         offset = out.reserve(size)
         if size:
             # The one copy; it also packs an array that is not contiguous. Structures go as they are, gaps included.
             raw = dtype if dtype.names is None else np.dtype((np.void, dtype.itemsize))
             copy(payload if raw is dtype else payload.view(raw), np.ndarray(payload.shape, raw, out.array, offset))
-        out.records.append((sign * ARRAY, tag, size, offset, form_of(dtype), payload.shape))
-        out.words += words_of(size)
+        self._add(dest, (sign * ARRAY, tag, size, offset, form_of(dtype), payload.shape), words_of(size))
 
     def room(self, dest: int, shape: tuple[int, ...], dtype: np.dtype[Any], tag: Any) -> NDArray[Any]:
         """An array that goes to a destination (which has been checked) as the program fills it."""
         # It begins as `send`, whose time is that of many programs: a call for the two would take 0.05 us more there.
         sign = 1
-        if tag is not None and type(tag) not in _PLAIN_TAGS:
+        if tag is not None and type(tag) not in PLAIN_TAGS:
             tag, sign = self._pickled(tag, "tag", operation="bsp.room"), -1
         out = self._records(dest)
         self.runs.pop(dest, None)
@@ -240,21 +255,21 @@ class Mail:
         self._in_place.append((out, memory, offset, room))
         return room
 
-    def _send_object(self, out: Outgoing, sign: int, tag: Any, payload: Any) -> None:
+    def _send_object(self, dest: int, sign: int, tag: Any, payload: Any, pack: Packing | None) -> None:
         buffers: list[pickle.PickleBuffer] = []
         data = self._pickled(payload, "payload", buffers)
         size = len(data)
         if not buffers and size <= SHORT:
-            out.records.append((sign * SHORT_PICKLE, tag, size, data))
-            out.words += words_of(size)
+            if pack is None or not pack(self.outgoing, dest, data, tag, True):
+                self._add(dest, (sign * SHORT_PICKLE, tag, size, data), words_of(size))
             return
+        out = self._records(dest)
         places = [(out.append(data), size)]
         for buffer in buffers:
             raw = buffer.raw()
             places.append((out.append(raw), raw.nbytes))
             size += raw.nbytes
-        out.records.append((sign * PICKLE, tag, size, places))
-        out.words += words_of(size)
+        self._add(dest, (sign * PICKLE, tag, size, places), words_of(size))
 
     def pack(self, pid: int = -1) -> tuple[dict[int, Parcel], tuple[int, int, int, int]]:
         """Start afresh.
@@ -321,9 +336,6 @@ class Mail:
         try:
             return pickle.dumps(thing, 5, buffer_callback=None if buffers is None else buffers.append)
         except Exception as error:
-            for dest, out in [*self.outgoing.items()]:  # one was made for it
-                if isinstance(out, Outgoing) and not out.records:
-                    del self.outgoing[dest]
             raise UsageError(
                 f"{operation or self.operation}: argument {argument}: expected something that can be pickled, got "
                 f"{type(thing).__name__} ({error}); send the data that it is made from instead"
@@ -445,24 +457,30 @@ def _nbytes(descriptors: Any) -> int:
     descriptors = _read(descriptors)
     if type(descriptors) is bytes:
         records = wire.packed_records(descriptors)
-        return sum(8 if kind == wire.SCALAR_KIND else size for kind, _, size, _, _ in records)
+        return sum(8 if kind == wire.SCALAR_KIND else size for kind, _, size, *_ in records)
     special = {NUMBERS: lambda record: 8 * len(record[3]), PACKED: lambda record: _nbytes(record[3])}
     return sum(special[record[0]](record) if record[0] in special else record[2] for record in descriptors)
 
 
 def _unpack_packed(source: int, mail: bytes, messages: list[Message]) -> None:
     """Add the messages of packed mail, which come from there: the twin of the compiled one."""
-    for kind, code, _, shape, at in wire.packed_records(mail):
-        payload: Any = np.ndarray(shape, code, mail, at)
-        if kind != wire.ARRAY_KIND:
-            payload = payload.item() if kind == wire.NUMBER_KIND else payload[()]
-        messages.append(Message(source, None, payload))
+    for kind, code, size, shape, at, tag in wire.packed_records(mail):
+        payload: Any
+        if kind in (wire.BYTES_KIND, wire.PICKLE_KIND):
+            payload = mail[at : at + size]
+            if kind == wire.PICKLE_KIND:
+                payload = unpickled(payload, source)
+        else:
+            payload = np.ndarray(shape, code, mail, at)
+            if kind != wire.ARRAY_KIND:
+                payload = payload.item() if kind == wire.NUMBER_KIND else payload[()]
+        messages.append(Message(source, tag, payload))
 
 
 if core is None:
     unpack_packed: Callable[[int, bytes, list[Message]], None] = _unpack_packed
 else:
-    core.know(np.ndarray, np.frombuffer, np.dtype, Message, Section, np.generic, np.float64, np.int64)
+    core.know(np.ndarray, np.dtype, Message, Section, np.generic, np.float64, np.int64, unpickled)
     unpack_packed = core.unpack
 
 
@@ -497,7 +515,7 @@ def unpack(source: int, section: Section, messages: list[Message]) -> None:
             messages.append(new_tuple(Message, (source, tag, unpickled(record[3], source))))
             continue
         if kind == NUMBERS:
-            messages += [new_tuple(Message, (source, None, number)) for number in record[3]]
+            messages += map(new_tuple, repeat(Message), zip(repeat(source), repeat(None), record[3], strict=False))
             continue
         if kind == PACKED:
             unpack_packed(source, record[3], messages)
@@ -529,13 +547,17 @@ def unpack(source: int, section: Section, messages: list[Message]) -> None:
 def has_pickles(section: Section) -> bool:
     """Whether reading the messages of a section reads pickles, or takes bytes for Python's objects (no send has it do
     that): who has written it may then have any code run."""
-    descriptors = _read(section.descriptors)
+    return _has_pickles(_read(section.descriptors))
+
+
+def _has_pickles(descriptors: Any) -> bool:
     if type(descriptors) is bytes:
-        return False  # what is not written out has numbers and plain arrays alone
+        return any(kind == wire.PICKLE_KIND or code == "O" for kind, code, *_ in wire.packed_records(descriptors))
     return any(
         record[0] < 0
         or record[0] in (SHORT_PICKLE, PICKLE)
         or (record[0] in (ARRAY, SHORT_ARRAY) and dtype_of(record[4]).hasobject)
+        or (record[0] == PACKED and _has_pickles(record[3]))
         for record in descriptors
     )
 

@@ -215,7 +215,7 @@ class SuperstepEngine:
         self.gate = Gate(self.p, "part" if members else "run")
         self.agreement = Agreement(transport, router.route, self.gate, account, members)
         # When checked no array lies in a record: views of those could not be poisoned.
-        self.mail = Mail(self.pool, short=-1 if checked else SHORT)
+        self.mail = Mail(self.pool, short=-1 if checked else SHORT, packs=not checked)
         self._outgoing = self.mail.outgoing
         self.participants: dict[Participant, None] = {}
         self.registrations = Registrations()

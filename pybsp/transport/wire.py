@@ -334,26 +334,30 @@ source = itemgetter(0)  # of what has arrived
 
 # -- packed mail ------------------------------------------------------------------------------------------------------
 #
-# What small arrays and single numbers without tags are sent as, by pybsp/core.c: made as the program sends, and read as
-# it reads. It is the descriptors of a section of mail without data, and alone on a board it is the manifest.
+# What small arrays, numbers, bytes and pickles are sent as, by pybsp/core.c: made as the program sends, and read as it
+# reads. It is the descriptors of a section of mail without data, and alone on a board it is the manifest.
 #
-#   word            PACKED in bits 0 to 7; in bits 8 to 55 how many numbers there are
+#   word            PACKED in bits 0 to 7; in bits 8 to 55 how many numbers without tags there are
 #   2 words         words and messages, as of a section
-#   records         1 word       bits  0 to  7   ARRAY_KIND, NUMBER_KIND: of Python, or SCALAR_KIND: of numpy
+#   records         1 word       bits  0 to  7   ARRAY_KIND, NUMBER_KIND: of Python, SCALAR_KIND: of numpy, BYTES_KIND,
+#                                                or PICKLE_KIND
 #                                      8 to 15   the type's character, as numpy and struct have it
 #                                     16 to 23   axes
+#                                     24 to 31   bytes of the tag; 0: it has none
 #                                     32 to 62   bytes
 #                   words        the array's shape
 #                   content      padded to words
+#                   tag          as marshal writes it, padded to words
 #
 # Or, where bit 56 of the first word is set: instead of these what marshal writes of a section's descriptors, which are
-# records of Python (messages/mail.py) that say all, as of messages with tags and of short pickles.
+# records of Python (messages/mail.py) that say all.
 
 PACKED = 1
 PACKED_HEADER = 3 * WORD
 WRITTEN = 7  # the byte that has that bit
-ARRAY_KIND, NUMBER_KIND, SCALAR_KIND = 7, 8, 9
-CHAR_SHIFT, NDIM_SHIFT, SIZE_SHIFT = 8, 16, 32
+ARRAY_KIND, NUMBER_KIND, SCALAR_KIND, BYTES_KIND, PICKLE_KIND = range(7, 12)
+CHAR_SHIFT, NDIM_SHIFT, TAG_SHIFT, SIZE_SHIFT = 8, 16, 24, 32
+TAG_MOST = 255  # bytes of a tag; one that has more goes in records of Python
 
 
 def packed_section(mail: bytes | bytearray | memoryview) -> Section:
@@ -375,16 +379,19 @@ def records_of(mail: bytes) -> list[tuple[Any, ...]]:
     return found
 
 
-def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tuple[int, ...], int]]:
-    """The records of packed mail: kind, character, bytes, shape, and where the content begins."""
+def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tuple[int, ...], int, Any]]:
+    """The records of packed mail: kind, character, bytes, shape, where the content begins, and the tag."""
     at = PACKED_HEADER
     while at < len(mail):
         (word,) = unpack_from("q", mail, at)
         kind, size, axes = word & 255, word >> SIZE_SHIFT, word >> NDIM_SHIFT & 255
         shape = unpack_from(f"{axes}q", mail, at + WORD)
-        at += WORD * (1 + axes)
-        yield kind, chr(word >> CHAR_SHIFT & 255), size, shape, at
-        at += size + WORD - 1 & -WORD
+        begin = at + WORD * (1 + axes)
+        at = begin + (size + WORD - 1 & -WORD)
+        tagged = word >> TAG_SHIFT & TAG_MOST
+        tag = marshal.loads(mail[at : at + tagged]) if tagged else None
+        at += tagged + WORD - 1 & -WORD
+        yield kind, chr(word >> CHAR_SHIFT & 255), size, shape, begin, tag
 
 
 # -- a plain section --------------------------------------------------------------------------------------------------
