@@ -334,9 +334,10 @@ class SuperstepEngine:
                 if near is not None and self.tracer is None:
                     if not self._puts:
                         if self.mail.packed or self.mail.write():
-                            exchanged = near.exchange_mail(SYNC, self._outgoing, log)
-                            if exchanged is None and self.pid in self._outgoing:
+                            if self.pid in self._outgoing:
                                 exchanged = self._exchange_beside_own(near)
+                            else:
+                                exchanged = near.exchange_mail(SYNC, self._outgoing, log)
                     elif not self._outgoing and (texts := self.accesses.lay_puts()):
                         self._puts.clear()
                         log.entered = clock()

@@ -33,6 +33,7 @@ from .memory import ALIGN, NOTHING, Bytes
 
 WORD = 8  # bytes
 SIZE = Struct("q")  # of what follows it
+_totals = Struct("3q")  # what packed mail and plain sections begin with: a word, the words and messages that they count
 CHUNK = 1 << 30  # bytes of one MPI message, at most: counts beyond 2^31 do not work everywhere
 
 dumps, loads = pickle.dumps, pickle.loads  # always of protocol 5
@@ -362,7 +363,7 @@ TAG_MOST = 255  # bytes of a tag; one that has more goes in records of Python
 
 def packed_section(mail: bytes | bytearray | memoryview) -> Section:
     """The section that packed mail is; it is copied."""
-    _, words, messages = unpack_from("3q", mail)
+    _, words, messages = _totals.unpack_from(mail)
     return new_tuple(Section, (bytes(mail), words, messages, None))
 
 
@@ -414,7 +415,6 @@ _plain_header, _plain_header_into = Struct("6q").pack, Struct("6q").pack_into
 _plain_words = Struct("6q").unpack_from
 NOTED_HEADER = 3 * WORD
 MARSHAL = 2  # what is written so all Python releases read; in half a pickle's time
-_totals = Struct("3q")  # what all of these begin with: a word, and the words and messages that they count
 
 
 def _pickled(descriptors: Any) -> bytes:
