@@ -170,8 +170,8 @@ class BSP(Public):
     ) -> NDArray[Any]:
         """An array to be filled until the next sync, with which it is sent: `send` without its copy.
 
-        On a node it is shared memory: its destination reads it where it was filled. Its content is undefined at first;
-        from the sync on it can only be read, and is no longer to be used.
+        What is large is shared memory on a node: its destination reads it where it was filled. Its content is undefined
+        at first; from the sync on it can only be read, and is no longer to be used.
 
         Args:
             dest: a processor, 0 to p - 1, this one included.

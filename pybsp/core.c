@@ -505,7 +505,8 @@ static PyObject *mail_for(PyObject *outgoing, PyObject *dest, Py_ssize_t bytes)
 
 #define PADDED(bytes) (((bytes) + 7) & -8)
 
-/* Add a record. 1, 0 (it goes as records of Python), or -1: an error. The tag: bytes that marshal reads, or NULL. */
+/* Add a record. 1, 0 (it goes as records of Python), or -1: an error. The tag: bytes that marshal reads, or NULL; data:
+   NULL where it is written later. */
 static int pack_record(PyObject *outgoing, PyObject *dest, PyObject *tag, int64_t kind, int axes,
                        const Py_ssize_t *shape, const void *data, Py_ssize_t bytes)
 {
@@ -519,7 +520,8 @@ static int pack_record(PyObject *outgoing, PyObject *dest, PyObject *tag, int64_
     record[0] = kind | (int64_t)axes << NDIM_SHIFT | tagged << TAG_SHIFT | (int64_t)bytes << SIZE_SHIFT;
     memcpy(record + 1, shape, 8 * axes);
     memset(content + (bytes & -8), 0, after - (bytes & -8));
-    memcpy(content, data, bytes);
+    if (data)
+        memcpy(content, data, bytes);
     if (tagged)
         memcpy(content + PADDED(bytes), PyBytes_AS_STRING(tag), tagged);
     header[0] += (int64_t)(!tag && (kind & 255) == NUMBER_KIND) << CHAR_SHIFT;
@@ -537,7 +539,7 @@ static int pack_number(PyObject *outgoing, PyObject *dest, PyObject *tag, char t
 }
 
 /* Add an array, or a scalar of numpy, likewise. */
-static int pack_array(PyObject *outgoing, PyObject *dest, PyObject *tag, int64_t kind, PyObject *array)
+static int pack_array(PyObject *outgoing, PyObject *dest, PyObject *tag, int64_t kind, PyObject *array, int later)
 {
     Py_buffer view;
     if (PyObject_GetBuffer(array, &view, PyBUF_STRIDES | PyBUF_FORMAT)) {
@@ -549,14 +551,14 @@ static int pack_array(PyObject *outgoing, PyObject *dest, PyObject *tag, int64_t
     if (format[0] && !format[1] && strchr("?bBhHiIlLqQefd", format[0]) && view.len <= PACKED_ONE &&
         (kind == ARRAY_KIND || !view.ndim) && /* a time of numpy's is bytes */
         PyBuffer_IsContiguous(&view, 'C'))
-        packed = pack_record(outgoing, dest, tag, kind | format[0] << CHAR_SHIFT, view.ndim, view.shape, view.buf,
-                             view.len);
+        packed = pack_record(outgoing, dest, tag, kind | format[0] << CHAR_SHIFT, view.ndim, view.shape,
+                             later ? NULL : view.buf, view.len);
     PyBuffer_Release(&view);
     return packed;
 }
 
-/* pack(outgoing, dest, payload), or with a tag, or with a tag of a pickle, in bytes, and its kind: whether it was added
-   to packed mail for that processor. Tags are plain: marshal writes them. */
+/* pack(outgoing, dest, payload), or with a tag, or with a tag and True: of bytes, which are a pickle, or of an array
+   whose content comes later. Whether it was added to packed mail for that processor. Tags are such as marshal reads. */
 static PyObject *pack(PyObject *module, Args args, Py_ssize_t count)
 {
     EXPECT(count > 2 && PyDict_CheckExact(args[0]), "a dict, a processor and a payload");
@@ -565,7 +567,7 @@ static PyObject *pack(PyObject *module, Args args, Py_ssize_t count)
     if (count > 3 && args[3] != Py_None && !(tag = PyMarshal_WriteObjectToString(args[3], MARSHAL)))
         return NULL;
     if ((PyObject *)Py_TYPE(payload) == array_type)
-        packed = pack_array(args[0], args[1], tag, ARRAY_KIND, payload);
+        packed = pack_array(args[0], args[1], tag, ARRAY_KIND, payload, count == 5);
     else if (PyFloat_CheckExact(payload))
         packed = pack_number(args[0], args[1], tag, 'd', &((PyFloatObject *)payload)->ob_fval);
     else if (PyLong_Check(payload) && (PyLong_CheckExact(payload) || PyBool_Check(payload))) {
@@ -577,7 +579,7 @@ static PyObject *pack(PyObject *module, Args args, Py_ssize_t count)
         packed = pack_record(args[0], args[1], tag, count == 5 ? PICKLE_KIND : BYTES_KIND, 0, NULL,
                              PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload));
     else if (PyObject_TypeCheck(payload, (PyTypeObject *)scalar_type) && !PyType_HasFeature(Py_TYPE(payload), HEAP))
-        packed = pack_array(args[0], args[1], tag, SCALAR_KIND, payload);
+        packed = pack_array(args[0], args[1], tag, SCALAR_KIND, payload, 0);
     Py_XDECREF(tag);
     return packed < 0 ? NULL : PyBool_FromLong(packed);
 }

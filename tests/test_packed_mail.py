@@ -214,13 +214,41 @@ def test_what_lies_beside_records_and_what_is_much_is_not_written_out(payload: A
 
 
 @built
-def test_what_has_room_of_no_bytes_is_not_written_out() -> None:
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "before a record"])
+@pytest.mark.parametrize("tag", [None, "a tag"])
+@pytest.mark.parametrize("shape", [(0,), (), (5,), (2, 3)], ids=str)
+def test_what_is_filled_in_a_small_room_is_packed_as_the_superstep_ends(
+    shape: tuple[int, ...], tag: Any, beside: bool
+) -> None:
     mail = Mail(BufferPool(), packs=True)
-    room = mail.room(1, (0,), np.dtype("f8"), None)
+    mail.send(1, "first", 7)
+    rooms = [mail.room(1, shape, np.dtype(code), tag) for code in ("f8", "i2")]
+    if beside:
+        mail.send(1, 1j, None)
+    for number, room in enumerate(rooms):
+        room[...] = number + np.arange(room.size).reshape(shape)
+    assert not mail.packed
+    assert mail.write()
+    (section,) = mail.pack(0)[0][1].values()
+    assert not any(room.flags.writeable for room in rooms)
+    first, *got = Inbox([(0, section)])
+    assert first[1:] == (7, "first")
+    assert [one.tag for one in got] == [tag, tag, *[None] * beside]
+    assert [content(one.payload) for one in got] == [*map(content, rooms), *[content(1j)] * beside]
+
+
+@built
+def test_what_is_filled_in_rooms_is_there_where_the_mail_becomes_records() -> None:
+    mail = Mail(BufferPool(), packs=True)
+    room, large = mail.room(1, (4,), np.dtype("f8"), None), mail.room(1, (1 << 15,), np.dtype("f8"), (1, 2))
+    room[:], large[:] = 1.5, 2.5
     assert not mail.write()
-    assert mail.pack(0)[1][1] == 1
-    assert not room.flags.writeable
-    assert not mail._in_place
+    (section,) = mail.pack(0)[0][1].values()
+    assert not any(one.flags.writeable for one in (room, large))
+    assert [(one.tag, one.payload.tolist()) for one in Inbox([(0, section)])] == [
+        (None, [1.5] * 4),
+        ((1, 2), [2.5] * (1 << 15)),
+    ]
 
 
 @built

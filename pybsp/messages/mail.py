@@ -46,6 +46,7 @@ SHORTEST, MUCH = 1 << 10, 1 << 12  # bytes; words
 _ARRAYS = frozenset({ARRAY, SHORT_ARRAY})
 _COMPLETE = frozenset({NUMBER, SHORT_PICKLE, SHORT_ARRAY, SHORT_BYTES, SCALAR})  # nothing of these lies elsewhere
 _FLOATS = frozenset("efd")  # of formats of memoryviews
+_HEADER = bytes(wire.PACKED_HEADER)
 _NOTHING_SENT: Mapping[int, object] = {}
 PLAIN_NUMBERS = frozenset({int, float, complex, bool})
 _LONG_SCALARS = frozenset({np.datetime64, np.timedelta64, np.longdouble, np.clongdouble})  # and a dtype's text
@@ -101,10 +102,12 @@ class Mail:
         self.outgoing: dict[int, Outgoing | bytearray] = {}
         self.packed = True
         self.runs: dict[int, list[Any]] = {}
-        # Adds a payload to packed mail, with a tag of `PLAIN_TAGS`, and as a pickle where a kind says so; says whether
-        # it did. None: nothing is packed.
+        # Adds a payload to packed mail, maybe with a tag of `PLAIN_TAGS`, and whether bytes are a pickle, or an array's
+        # content comes later; says whether it did. None: nothing is packed.
         self.pack_payload: Packing | None = core.pack if core is not None and packs else None
-        # Arrays that the program fills: whose, in which memory, and where they go; and memory for some (`beside`).
+        # Arrays that the program fills: by destination, where in packed mail they go; or whose, in which memory, and
+        # where they go, and memory for some (`beside`).
+        self._rooms: dict[int, list[tuple[int, NDArray[Any]]]] = {}
         self._in_place: list[tuple[Outgoing, Bytes, int, NDArray[Any]]] = []
         self._filled = BufferPool()
 
@@ -240,12 +243,20 @@ class Mail:
     def room(self, dest: int, shape: tuple[int, ...], dtype: np.dtype[Any], tag: Any) -> NDArray[Any]:
         """An array that goes to a destination (which has been checked) as the program fills it."""
         # It begins as `send`, whose time is that of many programs: a call for the two would take 0.05 us more there.
-        sign = 1
+        sign, pack = 1, self.pack_payload
         if tag is not None and type(tag) not in PLAIN_TAGS:
-            tag, sign = self._pickled(tag, "tag", operation="bsp.room"), -1
+            tag, sign, pack = self._pickled(tag, "tag", operation="bsp.room"), -1, None
+        size = dtype.itemsize * math.prod(shape)
+        before = self.outgoing.get(dest, _HEADER)
+        if pack is not None and size <= wire.PACKED_ONE and isinstance(before, (bytes, bytearray)):
+            small: NDArray[Any] = np.empty(shape, dtype)
+            at = len(before) + wire.WORD * (1 + len(shape))
+            if pack(self.outgoing, dest, small, tag, True):  # its content is copied there as the superstep ends
+                self._rooms.setdefault(dest, []).append((at, small))
+                self.packed = False
+                return small
         out = self._records(dest)
         self.runs.pop(dest, None)
-        size = dtype.itemsize * math.prod(shape)
         offset = out.reserve(size)
         memory, at = (self._filled.take(size), 0) if beside(size) else (out.array, offset)
         room: NDArray[Any] = np.ndarray(shape, dtype, memory, at) if size else np.empty(shape, dtype)
@@ -278,6 +289,7 @@ class Mail:
             What was sent, by destination; words and messages of it to others than `pid`, no items of queues,
             and the way.
         """
+        self._close_rooms()
         if self._in_place:
             self._close_in_place()
         parcels: dict[int, Parcel] = {}
@@ -302,13 +314,14 @@ class Mail:
         return parcels, (words, messages, 0, self._way if parcels else 0)
 
     def write(self) -> bool:
-        """Make packed mail of records too, so that a board takes it as it is; whether all is such now.
+        """Make packed mail of rooms and records too, so that a board takes it as it is; whether all is such now.
 
         Not where data lies beside records, or they are much. The rest has plain numbers, texts and bytes, which marshal
         writes as they are; of numpy's objects it would write the bytes alone.
         """
         if self._in_place:
             return False
+        self._close_rooms()
         for dest, out in self.outgoing.items():
             if type(out) is not Outgoing:
                 continue
@@ -322,6 +335,18 @@ class Mail:
         self.packed = True
         self.runs.clear()
         return True
+
+    def _close_rooms(self) -> None:
+        """Copy what the program has filled into packed mail, which may be the first of records by now."""
+        for dest, rooms in self._rooms.items():
+            out = self.outgoing[dest]
+            packed = bytearray(out.records[0][3]) if isinstance(out, Outgoing) else out
+            for at, room in rooms:
+                np.copyto(np.ndarray(room.shape, room.dtype, packed, at), room)
+                room.flags.writeable = False  # what is written there now would be lost
+            if isinstance(out, Outgoing):
+                out.records[0] = (*out.records[0][:3], bytes(packed))
+        self._rooms.clear()
 
     def _close_in_place(self) -> None:
         for out, memory, offset, room in self._in_place:

@@ -355,6 +355,7 @@ source = itemgetter(0)  # of what has arrived
 
 PACKED = 1
 PACKED_HEADER = 3 * WORD
+PACKED_ONE = 15 << 13  # bytes of packed mail for a processor, at most, but of what is small
 WRITTEN = 7  # the byte that has that bit
 ARRAY_KIND, NUMBER_KIND, SCALAR_KIND, BYTES_KIND, PICKLE_KIND = range(7, 12)
 CHAR_SHIFT, NDIM_SHIFT, TAG_SHIFT, SIZE_SHIFT = 8, 16, 24, 32
