@@ -154,6 +154,14 @@ class Queue(Public, Participant):
             return True
         return False
 
+    def _deal_single(self) -> None:
+        """Likewise of items sent one at a time, where these are few; they stay where that cannot be."""
+        dests, values = self._single
+        if _deal is not None and len(dests) * self._itemsize <= DEALT:
+            to, items = np.array(dests, np.int64), np.array(values, self.dtype)
+            if _deal(self._texts, to, items, self._head, self._words, self._p):
+                self._single = ([], [])
+
     def pattern(self, dests: Any) -> QueuePattern:
         """Destinations that stay: `pattern.send(values)` sends an item to each, without looking at them again.
 
@@ -394,6 +402,8 @@ class Queue(Public, Participant):
         self._out = {}
 
     def lay(self, texts: Texts, own: Parcel) -> tuple[int, int] | None:
+        if not self._out and self._single[0]:
+            self._deal_single()
         going, stream, single = self._texts, self._stream, len(self._single[0])
         if single and not (going or self._out) and single <= FEW_SINGLE:
             going = {
