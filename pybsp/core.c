@@ -2,8 +2,7 @@
    packed mail (transport/wire.py), which is what small arrays and single numbers are sent as, and rows of the log. All
    of it has a twin in Python, which runs where this was not built, or where PYBSP_COMPILED=0: transport/meeting.py and
    chunk.py. They do the same to the same memory, so processors with and without this meet on one board. The rules of
-   the protocol stand at the twin's lines. What does not happen in most exchanges is left to the twin: a method `_name`
-   of the board. Mail is packed only here. */
+   the protocol stand at the twin's lines. What is rare is left to it: a method `_name` of the board. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -119,6 +118,22 @@ static int done(PyObject *result)
     return result ? 0 : -1;
 }
 
+/* A number, whose reference it takes; -1: an error. */
+static long number_of(PyObject *given)
+{
+    long number = given ? PyLong_AsLong(given) : -1;
+    Py_XDECREF(given);
+    return number;
+}
+
+/* Add to a list what is NULL where there is an error, and whose reference it takes; whether there is one. */
+static int add(PyObject *list, PyObject *one)
+{
+    int failed = !one || PyList_Append(list, one);
+    Py_XDECREF(one);
+    return failed;
+}
+
 static PyTypeObject chunk_type;
 #define HEAP Py_TPFLAGS_HEAPTYPE /* of a class made in Python */
 typedef PyObject *const *Args;
@@ -204,10 +219,7 @@ static int64_t post_borrowed(Meeting *self, int parity)
         memcpy(word_of(self, self->own, self->borrows[parity]), PyBytes_AS_STRING(self->settled), 8 * self->size);
     if (same)
         return some ? BORROWS : 0;
-    PyObject *flag = PyObject_CallMethod((PyObject *)self, "_post_borrowed", "i", parity);
-    int64_t found = flag ? PyLong_AsLongLong(flag) : -1;
-    Py_XDECREF(flag);
-    return found;
+    return number_of(PyObject_CallMethod((PyObject *)self, "_post_borrowed", "i", parity));
 }
 
 /* Let go what was lent and none of the others reads, all of which are here; -1: an error. */
@@ -219,14 +231,6 @@ static int reclaim(Meeting *self)
             reading |= *(word_of(self, k, self->borrows[self->number & 1]) + self->own);
     int stays = self->number < self->lent_until && !(self->lent & ~reading); /* all of it is old, and read */
     return stays ? 0 : done(PyObject_CallMethod((PyObject *)self, "_reclaim", "L", (long long)reading));
-}
-
-/* A number, whose reference it takes; -1: an error. */
-static long number_of(PyObject *given)
-{
-    long number = given ? PyLong_AsLong(given) : -1;
-    Py_XDECREF(given);
-    return number;
 }
 
 /* Whether all others have entered this exchange; looks for a while, if need be. -1: an error. */
@@ -453,11 +457,8 @@ static PyObject *gather(Meeting *self, Args args, Py_ssize_t count)
                 all_read &= !log ? read : bytes && *text == PACKED;
                 counts[1] += read ? ((int64_t *)text)[1] : 0;
                 counts[3] += read ? ((int64_t *)text)[2] : 0;
-                PyObject *one = Py_BuildValue("(nN)", k, read ? section_of(text, bytes)
-                                                              : PyMemoryView_FromMemory(text, bytes, PyBUF_READ));
-                int failed = !one || PyList_Append(texts, one);
-                Py_XDECREF(one);
-                if (failed)
+                PyObject *one = read ? section_of(text, bytes) : PyMemoryView_FromMemory(text, bytes, PyBUF_READ);
+                if (add(texts, Py_BuildValue("(nN)", k, one)))
                     goto end;
             }
         }
@@ -505,8 +506,7 @@ static PyObject *mail_for(PyObject *outgoing, PyObject *dest, Py_ssize_t bytes)
 
 #define PADDED(bytes) (((bytes) + 7) & -8)
 
-/* Add a record. 1, 0 (it goes as records of Python), or -1: an error. The tag: bytes that marshal reads, or NULL; data:
-   NULL where it is written later. */
+/* Add a record; tag: marshal's bytes, or NULL; data: NULL, it comes later. 1, 0 (it goes as Python's), -1: an error. */
 static int pack_record(PyObject *outgoing, PyObject *dest, PyObject *tag, int64_t kind, int axes,
                        const Py_ssize_t *shape, const void *data, Py_ssize_t bytes)
 {
@@ -601,11 +601,17 @@ static PyObject *array_of(PyObject *mail, const int64_t *record)
     return array;
 }
 
-/* unpack(source, mail, messages): add the messages of packed mail, which come from there. */
+/* unpack(source, mail, messages): add the messages of packed mail, or of a list of numbers, which come from there. */
 static PyObject *unpack(PyObject *module, Args args, Py_ssize_t count)
 {
-    EXPECT(count == 3 && PyBytes_CheckExact(args[1]) && PyList_CheckExact(args[2]), "a source, bytes and a list");
-    const char *at = PyBytes_AS_STRING(args[1]) + PACKED_HEADER, *end = at - PACKED_HEADER + PyBytes_GET_SIZE(args[1]);
+    int list = PyList_CheckExact(args[1]);
+    EXPECT(count == 3 && (list || PyBytes_CheckExact(args[1])) && PyList_CheckExact(args[2]), "a source, mail, a list");
+    for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(args[1]); i++)
+        if (add(args[2], named(message_type, 3, (PyObject *[]){Py_NewRef(args[0]), Py_NewRef(Py_None),
+                                                               Py_NewRef(PyList_GET_ITEM(args[1], i))})))
+            return NULL;
+    const char *at = list ? "" : PyBytes_AS_STRING(args[1]) + PACKED_HEADER;
+    const char *end = list ? at : at - PACKED_HEADER + PyBytes_GET_SIZE(args[1]);
     while (at < end) {
         const int64_t *record = (const int64_t *)at, head = *record;
         int kind = head & 255, type = head >> CHAR_SHIFT & 127;
@@ -620,10 +626,7 @@ static PyObject *unpack(PyObject *module, Args args, Py_ssize_t count)
                             : type == '?'         ? PyBool_FromLong(*content)
                                                   : PyLong_FromLongLong(*(const int64_t *)content);
         PyObject *note = tagged && payload ? PyMarshal_ReadObjectFromString(tag, tagged) : Py_NewRef(Py_None);
-        PyObject *message = named(message_type, 3, (PyObject *[]){Py_NewRef(args[0]), note, payload});
-        int failed = !message || PyList_Append(args[2], message);
-        Py_XDECREF(message);
-        if (failed)
+        if (add(args[2], named(message_type, 3, (PyObject *[]){Py_NewRef(args[0]), note, payload})))
             return NULL;
     }
     Py_RETURN_NONE;

@@ -16,7 +16,6 @@ import math
 import pickle
 from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import repeat
 from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
@@ -487,8 +486,11 @@ def _nbytes(descriptors: Any) -> int:
     return sum(special[record[0]](record) if record[0] in special else record[2] for record in descriptors)
 
 
-def _unpack_packed(source: int, mail: bytes, messages: list[Message]) -> None:
-    """Add the messages of packed mail, which come from there: the twin of the compiled one."""
+def _unpack_packed(source: int, mail: bytes | list[Any], messages: list[Message]) -> None:
+    """Add the messages of packed mail, or of a list of numbers, which come from there: the twin of the compiled one."""
+    if isinstance(mail, list):
+        messages += [new_tuple(Message, (source, None, number)) for number in mail]
+        return
     for kind, code, size, shape, at, tag in wire.packed_records(mail):
         payload: Any
         if kind in (wire.BYTES_KIND, wire.PICKLE_KIND):
@@ -503,7 +505,7 @@ def _unpack_packed(source: int, mail: bytes, messages: list[Message]) -> None:
 
 
 if core is None:
-    unpack_packed: Callable[[int, bytes, list[Message]], None] = _unpack_packed
+    unpack_packed: Callable[[int, bytes | list[Any], list[Message]], None] = _unpack_packed
 else:
     core.know(np.ndarray, np.dtype, Message, Section, np.generic, np.float64, np.int64, unpickled)
     unpack_packed = core.unpack
@@ -539,10 +541,7 @@ def unpack(source: int, section: Section, messages: list[Message]) -> None:
         if kind == SHORT_PICKLE:
             messages.append(new_tuple(Message, (source, tag, unpickled(record[3], source))))
             continue
-        if kind == NUMBERS:
-            messages += map(new_tuple, repeat(Message), zip(repeat(source), repeat(None), record[3], strict=False))
-            continue
-        if kind == PACKED:
+        if kind in (NUMBERS, PACKED):
             unpack_packed(source, record[3], messages)
             continue
         if kind < 0:
