@@ -682,9 +682,9 @@ def test_an_exchange_costs_by_the_ways_of_its_data_and_more_after_computing() ->
         (100.0, 50.0, 1.0, 1.0, 1.0),
         (1e9, 1e9, 1.0, 1.0, 2.0),
         (10.0, 5.0, 0.3, 0.1, 0.2),
-        (0.1, 0.05, 0.03 * 0.9, 0.001, 0.04 / 5),
+        (0.1, 0.05, 0.09, 0.001, 0.04 / 5),
         (100.0, 0.5, 0.09, 0.6**0.5, 1.0),  # all compute as long: what sends has code that is as cold after 0.3 of it
-        (1.0, 50.0, 0.09, 0.01, 0.04),  # who waits for longer than others before so much computing adds nothing
+        (1.0, 50.0, 1.0, 0.01, 0.04),  # who waits for longer than others before so much computing adds nothing to that
         (100.0, 0.0, 0.0, 0.6**0.5, 1.0),
     ):
         expected = 14 + 40 * sending + 60 * of_ways
@@ -695,6 +695,24 @@ def test_an_exchange_costs_by_the_ways_of_its_data_and_more_after_computing() ->
     assert WAYS_COST.exchanging(0, computing=10.0) == WAYS_COST.exchanging(0, computing=10.0, waiting=3.0)
     assert WAYS_COST.time(0, 4, 2) == 7  # what costs and choices are by knows no ways
     assert named(BY_MAIL | BY_QUEUE) == ("mail", "queue")
+
+
+def test_an_exchange_of_nothing_is_late_by_how_waits_end_on_one_host() -> None:
+    rows = ((1e-4, 3e-5, 0.01, 0.5, 0.5), (3e-4, 9e-5, 0.02, 0.6, 0.6), (1e-3, 3e-4, 0.3, 0.7, 0.7))
+    machine = BSPMachine(
+        2,
+        0.0,
+        0.0,
+        1.0,
+        late=(("empty", 1.0),),
+        after=(*rows, (5e-3, 4e-3, 0.8, 0.8, 0.8), (6e-2, 3e-2, 1.0, 1.0, 1.0)),
+    )
+    by_waiting = {9e-5: 0.02, 1.4e-4: 0.02, 1.6e-4: 0.3, 1.1e-3: 0.3, 1.3e-3: 0.8, 4e-3: 0.8, 1.0: 1.0}
+    for waiting, share in by_waiting.items():
+        assert machine.exchanging(0, computing=2 * waiting, waiting=waiting) == pytest.approx(share)
+    assert machine.exchanging(0, computing=1e-4, waiting=1.5e-5) < 0.01
+    apart = dataclasses.replace(machine, hosts=("one", "two"))
+    assert 0.02 < apart.exchanging(0, computing=4e-4, waiting=1.6e-4) < 0.3
 
 
 @pytest.mark.parametrize("p", [2, 3, 8])

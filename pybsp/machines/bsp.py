@@ -51,6 +51,9 @@ COLD = 1e-4  # seconds that this is at most: of late on a cluster most is that o
 # other supersteps use much of it too; and the most seconds that it is.
 BETWEEN, BETWEEN_MOST = 0.5, 2e-3
 BEYOND = 2.0  # shares that what ways add goes on to, at most, after longer computing than was measured
+# Seconds from which on a wait on one host ends in another way, and later: the compiled core looks, then it yields, and
+# what takes longer ends in Python (transport/waiting.py).
+WAITS = 150e-6, 1.2e-3
 WAITED = 0.3  # share of computing that who comes early waits, where it is not said
 WAITED_LONG = 0.05, 0.5  # in files that do not say it: from so many seconds on, this share
 _TABLES = ("o_way", "g_way", "late", "first")  # parameters that are seconds by name
@@ -354,6 +357,12 @@ class BSPMachine(MachinePart):
         power = math.log(seconds / below[by]) / math.log(above[by] / below[by])
         return min(float(below[share] * (above[share] / below[share]) ** power), BEYOND)
 
+    def _measured(self, waited: float) -> float:
+        """The nearest seconds within the rows of `after` that end as a wait on one host of so many seconds does."""
+        kind = bisect_right(WAITS, waited)
+        like = [row[OTHERS_WAITED] for row in self.after if bisect_right(WAITS, row[OTHERS_WAITED]) == kind]
+        return min(max(waited, like[0]) if kind else waited, like[-1]) if like else waited
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BSPMachine:
         """Read the BSP part of a machine file, and where it was measured.
@@ -447,12 +456,13 @@ class BSPMachine(MachinePart):
                 # calibration.
                 spared = WAITED * computing
                 waited = max(waited, others_waited(spared, spared / 2, self.p))
-            which = SENDS if ways & SENDING else EMPTY
-            computed = machine._share(which, computing, COMPUTED)
-            # Waiting that is longer than half of the processors have before so much computing adds nothing more.
-            late_by = min(computed, machine._share(which, waited, OTHERS_WAITED))
-            # What little code there is where nothing is sent is as quick after computing.
-            soon += late * (math.sqrt(computed * late_by) if which == SENDS else late_by)
+                computed = machine._share(SENDS, computing, COMPUTED)
+                # Waiting that is longer than half of the processors have before so much computing adds nothing more.
+                late_by = min(computed, machine._share(SENDS, waited, OTHERS_WAITED))
+                soon += late * math.sqrt(computed * late_by)
+            else:  # what little code there is then is as quick after computing
+                waited = waited if self._has_many_hosts() else machine._measured(waited)
+                soon += late * machine._share(EMPTY, waited, OTHERS_WAITED)
             driven = machine._share(OF_WAYS, max(computing, min(BETWEEN * since, BETWEEN_MOST)), COMPUTED)
             if fresh:
                 soon += machine._at_first(all_ways, fresh, machine._share(OF_WAYS, computing, COMPUTED), driven)
