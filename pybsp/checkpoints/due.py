@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any, NamedTuple
 
-from ..errors import UsageError
+from ..errors import UsageError, brief
 from ..ground import settings
 
 EVERY = "mtbf=24h"  # unless something else is said
@@ -81,5 +81,5 @@ def parse(operation: str, every: Any) -> Every:
             return Every(mtbf=seconds)
     raise UsageError(
         f"{operation}: argument every: expected a number of supersteps, a time (as '30s', '5min', '2h') or the mean "
-        f"time between failures (as 'mtbf=24h', from which the best interval follows), got {every!r:.60}"
+        f"time between failures (as 'mtbf=24h', from which the best interval follows), got {brief(every)}"
     )
