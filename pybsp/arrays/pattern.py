@@ -596,8 +596,8 @@ class Patterns(Participant):
                 self._unasked(source)
 
     def take_alike(self, stream: int, sections: Sequence[tuple[int, Section]]) -> None:
-        """`bring`, `complete` and `write`, where only this has arrived, of one stream by source."""
-        self._since = clock()
+        """`bring` or `write`, of one stream by source; `complete` comes after all that is brought."""
+        self._since = self._since or clock()
         if stream & 1:  # as in `write`
             if self.awaited:
                 self.complete()
@@ -607,7 +607,6 @@ class Patterns(Participant):
         for source, section in sections:
             if not bring(source, NOTHING if section[3] is None else section[3]):
                 self._unasked(source)
-        self.complete()
 
     def _unasked(self, source: int) -> NoReturn:
         self._differ(
