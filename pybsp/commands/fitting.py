@@ -31,14 +31,14 @@ def fitted(
     """
     needed = sum(_widths(cells, False).values()) + 1
     if not width or needed <= width:
-        yield _Lines(cells, False, sums)
+        yield _FittedTable(cells, False, sums)
         return
     shown, widths, out = dict(cells), _widths(cells, True), []
     for name in least_telling:
         if name in shown and sum(widths[one] for one in shown) + 1 > width:
             out.append(name)
             del shown[name]
-    yield _Lines(shown, True, sums)
+    yield _FittedTable(shown, True, sums)
     if out:
         way_out = f"`{option}`, or COLUMNS={needed}," if option else f"COLUMNS={needed}"
         yield Text(f"Left out of {width} columns: {', '.join(out)}; {way_out} has all.")
@@ -61,7 +61,7 @@ def _widths(cells: Mapping[str, Sequence[str]], narrow: bool) -> dict[str, int]:
     return {**found, "label": min(found["label"], _LABEL + 3)} if narrow and "label" in found else found
 
 
-class _Lines:
+class _FittedTable:
     """A table. Of many rows rich makes the head and the end, and each row by itself is a line of text here: that takes
     a twentieth of the time. Not where a cell takes several lines, or there is too little room: that is for rich to say.
     """
