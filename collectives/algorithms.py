@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UsageError, argument_error
+from ..errors import UsageError, argument_error, brief
 from ..machines.cost import Cost, Machine
 from .operators import elementwise
 from .values import is_array
@@ -21,7 +21,7 @@ def named(name: str, algorithm: Any, known: Sequence[str]) -> str | None:
     if algorithm is None or (isinstance(algorithm, str) and algorithm in known):
         return algorithm
     there_are = ", ".join(f'"{one}"' for one in known)
-    raise argument_error(name, "algorithm", f"None, the cheapest, or {there_are}", f"{algorithm!r:.60}")
+    raise argument_error(name, "algorithm", f"None, the cheapest, or {there_are}", brief(algorithm))
 
 
 def only_trees(name: str, algorithm: str | None, degree: int | None) -> str | None:
@@ -86,7 +86,7 @@ def divisible(name: str, algorithm: str, items: int, least: int, value: str, op:
     if not elementwise(op):
         raise UsageError(
             f'{name}: argument op: expected a numpy ufunc, as np.add, with algorithm="{algorithm}", which cuts values; '
-            f"got {op!r:.60}; leave the choice to {name} (None)"
+            f"got {brief(op)}; leave the choice to {name} (None)"
         )
     if items < least:
         raise UsageError(

@@ -8,15 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError, argument_error
+from ..errors import UsageError, argument_error, brief
 from ..ground.convert import few, what
 from ..ground.convert import flag as flag
 from ..ground.convert import integer as integer
+from ..ground.convert import plain_dtype as plain_dtype
 from ..groups.group import Group
 
 Order = Literal["any", "fixed"]  # how values are combined: as is cheapest, or along the tree of fixed_order.py
 ORDERS = get_args(Order)
 Processors = BSP | Group  # a processor of a machine, or in a group of them: what a primitive calls `bsp`
+MOST_REPEATS = 1 << 24  # times that something with supersteps of its own is done: plans and costs list them all
 MOST_WORDS = 1 << 53  # of an item or a value: as far as a float counts, and their sums are counted in 64 bits
 
 
@@ -24,8 +26,13 @@ def item_words(name: str, argument: str, value: Any) -> float:
     """An argument that is a number of words: bytes / 8, so that it may be no whole number; else a UsageError."""
     good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not good or not 0 <= value <= MOST_WORDS:
-        raise argument_error(name, argument, "words, a number of at least 0 and at most 2^53", f"{value!r:.60}")
+        raise argument_error(name, argument, "words, a number of at least 0 and at most 2^53", brief(value))
     return value if isinstance(value, int) else float(value)
+
+
+def repeats(name: str, argument: str, value: Any) -> int:
+    """An argument of a plan or a cost: how often something is done that takes supersteps; else a UsageError."""
+    return integer(name, argument, value, 0, MOST_REPEATS)
 
 
 def in_range(counts: NDArray[Any]) -> bool:
@@ -79,7 +86,7 @@ def checked_order(name: str, order: Any) -> Order:
     """The argument order; a UsageError where there is none of that name."""
     known: Order = order
     if not (isinstance(order, str) and order in ORDERS):
-        raise argument_error(name, "order", '"any" or "fixed"', f"{order!r:.60}")
+        raise argument_error(name, "order", '"any" or "fixed"', brief(order))
     return known
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..bsp import BSP
-from ..errors import argument_error
+from ..errors import argument_error, brief
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from . import tree
@@ -83,7 +83,7 @@ def key_counts(name: str, counts: ArrayLike | None, p: int) -> Integers:
     sizes = numbers(1 if counts is None else counts)
     if sizes.shape not in ((), (p,)) or sizes.dtype.kind not in "iu" or (sizes < 0).any():
         expected = f"None, a number of keys, or one for each of {p} processors"
-        raise argument_error(name, "counts", expected, f"{counts!r:.60}")
+        raise argument_error(name, "counts", expected, brief(counts))
     return np.broadcast_to(sizes.astype(np.int64), (p,))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..errors import argument_error
+from ..errors import argument_error, brief
 from ..ground.convert import no_mask, what
 from ..rides.ride import Letter
 from .arguments import numbers
@@ -100,7 +100,7 @@ def given_cuts(name: str, counts: ArrayLike | None, p: int, n: int) -> Ints:
         sizes = sizes.astype(np.int64)
     if sizes.shape != (p,) or sizes.dtype.kind not in "iu" or sizes.min() < 0 or sizes.sum() != n:
         expected = f"{p} whole numbers of at least 0, the rows of each block, {n} in all"
-        raise argument_error(name, "counts", expected, f"{counts!r:.60}")
+        raise argument_error(name, "counts", expected, brief(counts))
     return np.append(0, np.cumsum(sizes, dtype=np.int64))
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError
+from ..errors import UsageError, brief
 from ..ground.convert import no_mask
 from .arguments import Processors, item_words
 from .duplicate_shares import Counts, Share, cut
@@ -61,7 +61,7 @@ def counts_of(name: str, copies: Any, p: int, n: int | None = None) -> Counts:
     try:
         counts = np.asarray(copies)
     except ValueError as error:  # rows of different lengths
-        raise UsageError(f"{expected}, got {copies!r:.60}") from error
+        raise UsageError(f"{expected}, got {brief(copies)}") from error
     if n is not None and counts.shape != (n,):
         raise UsageError(f"{expected}, of which there are {n}, got shape {counts.shape}; np.full(n, k) makes k of each")
     if counts.ndim != 1 or (counts.size and counts.dtype.kind not in "iu"):

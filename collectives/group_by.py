@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError
+from ..errors import UsageError, brief
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from . import grouping
@@ -86,7 +86,7 @@ def group_by(bsp: BSP, keys: Any, values: Any, op: np.ufunc) -> Supersteps[tuple
     """
     name = check_operator("group_by", op)
     if not elementwise(op):
-        raise UsageError(f"group_by: argument op: expected a numpy ufunc of two arguments, as np.add, got {op!r:.60}")
+        raise UsageError(f"group_by: argument op: expected a numpy ufunc of two arguments, as np.add, got {brief(op)}")
     if values is None:
         raise UsageError("group_by: argument values: expected one for each key, got None; unique needs none")
     block, carried = checked(keys, values, "group_by")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..bsp import BSP
-from ..errors import argument_error
+from ..errors import argument_error, brief
 from ..ground.convert import no_mask, what
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
@@ -233,13 +233,13 @@ def _checked(bins: Any, limits: Any) -> tuple[Any, tuple[Any, Any] | None]:
     if type(bins) is int and 0 < bins <= MANY and (limits is None or _are_limits(limits)):
         return bins, limits  # np.histogram takes them: to ask it takes longer than to count
     if isinstance(bins, str):
-        raise argument_error(NAME, "bins", "how many, or their edges", f"the name of a rule, {bins!r}")
+        raise argument_error(NAME, "bins", "how many, or their edges", f"the name of a rule, {brief(bins)}")
     no_mask(NAME, "bins", bins)
     limits = None if limits is None else tuple(limits) if numbers(limits).ndim == 1 else limits
     try:
         edges = np.histogram_bin_edges(np.empty(0), bins, limits)
     except Exception as error:
-        given = f"bins={bins!r:.60}" + ("" if limits is None else f", range={limits!r:.60}")
+        given = f"bins={brief(bins)}" + ("" if limits is None else f", range={brief(limits)}")
         argument = "bins" if limits is None else "range"
         raise argument_error(NAME, argument, "what np.histogram takes", f"{given} ({error})") from None
     # A copy: numpy returns the user's own array of edges.

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..errors import argument_error
+from ..errors import argument_error, brief
 from ..ground.short_records import NUMBERS
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
@@ -191,7 +191,7 @@ def word_counts(
     given = numbers(words)
     if given.dtype.kind not in "iu" or given.shape not in ((), shape) or not in_range(given):
         expected = f"a whole number of at least 0 and at most 2^53, or an array of them of shape {shape}"
-        raise argument_error(name, argument, expected, f"{words!r:.60}", way_out)
+        raise argument_error(name, argument, expected, brief(words), way_out)
     return np.broadcast_to(given.astype(np.int64), shape)
 
 

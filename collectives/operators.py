@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import AbortError, UsageError, argument_error
+from ..errors import AbortError, UsageError, argument_error, brief
 
 Result = TypeVar("Result")
 Operator = Callable[[Any, Any], Any]
@@ -96,7 +96,7 @@ def check_operator(name: str, op: Any) -> str:
         way_out = f"use {_OF_TWO.get(op.__name__, 'one of two values, as np.add')}"
         raise argument_error(name, "op", expected, f"{op.__module__}.{op.__name__}, which takes one sequence", way_out)
     if not callable(op) or (isinstance(op, np.ufunc) and (op.nin, op.nout) != (2, 1)):
-        raise argument_error(name, "op", "an associative function of two values, as np.add or max", f"{op!r:.60}")
+        raise argument_error(name, "op", "an associative function of two values, as np.add or max", brief(op))
     return operator_name(op)
 
 

@@ -15,7 +15,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import UsageError, argument_error
+from ..errors import UsageError, argument_error, brief
 from ..machines.cost import Cost, Machine, Superstep
 from .arguments import check_machine, integer, item_words
 
@@ -240,7 +240,7 @@ class Plan(Sequence[Step]):
             numbers = []
         if len(numbers) != self.p or len(set(numbers)) != self.p:
             expected = f"{self.p} processors from 0 to {p - 1}, each once, as the plan is for {self.p}"
-            raise argument_error("plan.among", "members", expected, f"{members!r:.60}")
+            raise argument_error("plan.among", "members", expected, brief(members))
         pids = np.array(numbers)
         steps = (Step.of(pids[s.sources], pids[s.destinations], s.first, s.last, s.work) for s in self.steps)
         works = None
@@ -323,7 +323,7 @@ def together(machine: Machine, *started: tuple[Plan, float]) -> Cost:
     p = machine.p
     for one in started:
         if not (isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], Plan)):
-            raise argument_error("together", "started", "pairs of a plan and the words of an item", f"{one!r:.60}")
+            raise argument_error("together", "started", "pairs of a plan and the words of an item", brief(one))
         if one[0].p != p:
             expected = f"plans for the p of the machine, {p}"
             way_out = "plan.among(members, p) makes one of a group's"

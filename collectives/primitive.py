@@ -25,6 +25,7 @@ from ..groups.shown import GroupShown
 from ..layouts import Layout
 from ..machines.cost import Cost
 from ..parts.part import Split
+from ..processes.process import MOST_PROCESSORS
 from ..rides.ride import Letter, Ride, Supersteps
 from .arguments import Processors, check_machine, checked_order, integer, processor
 from .operators import Fold, Operator, in_turn, of_argument
@@ -204,7 +205,7 @@ def _check_processor(name: str, given: Any) -> None:
 @contextmanager
 def _refusing(name: str, what: str) -> Iterator[None]:
     """Where a primitive's cost, or plan, refuses arguments in its own name, those too that another one refuses for it,
-    and sizes that are too large for numpy, with a UsageError.
+    and sizes that are too large for numpy or for memory, with a UsageError.
     """
     called = f"{name}.{what}"
     try:
@@ -216,9 +217,13 @@ def _refusing(name: str, what: str) -> Iterator[None]:
         raise UsageError(f"{called}: {text.removeprefix(f'{name}.plan: ').removeprefix('plan.cost: ')}") from None
     except OverflowError as error:
         raise UsageError(f"{called}: expected sizes that are numbers of 64 bits, got larger ones ({error})") from None
+    except MemoryError as error:
+        got = f"larger ones{f' ({error})' * bool(str(error))}"
+        raise UsageError(f"{called}: expected sizes for which there is memory, got {got}") from None
 
 
-_LEAST = {"p": 1, "degree": 2, "levels": 1, "k": 0}  # of arguments of plans
+# Of arguments of plans, the least and the most.
+_RANGES = {"p": (1, MOST_PROCESSORS), "degree": (2, None), "levels": (1, None), "k": (0, None)}
 
 
 def _check_plan(name: str, given: dict[str, Any]) -> None:
@@ -227,9 +232,9 @@ def _check_plan(name: str, given: dict[str, Any]) -> None:
     Raises:
         UsageError: one that is no such number, or no order.
     """
-    for argument, least in _LEAST.items():
+    for argument, (least, most) in _RANGES.items():
         if argument in given:
-            given[argument] = integer(name, argument, given[argument], least)
+            given[argument] = integer(name, argument, given[argument], least, most)
     if "root" in given and "p" in given:
         given["root"] = processor(name, "root", given["root"], given["p"])
     if "order" in given:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
-from ..errors import UsageError, argument_error
+from ..errors import UsageError, argument_error, brief
 from ..ground.convert import what
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
@@ -167,7 +167,7 @@ def _checked(values: Any, flags: Any, op: Any) -> tuple[NDArray[Any], NDArray[np
     """The arguments as arrays, else a UsageError; and what makes of the result what the user gave."""
     check_operator(NAME, op)
     if not elementwise(op):
-        raise argument_error(NAME, "op", "a numpy ufunc of two arguments, as np.add", f"{op!r:.60}")
+        raise argument_error(NAME, "op", "a numpy ufunc of two arguments, as np.add", brief(op))
 
     alone = is_number(values)
     kind = type(values)

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import UsageError, brief
 from .plan import Numbers
 
 
@@ -20,7 +20,7 @@ from .plan import Numbers
 def height(p: int, degree: int) -> int:
     """ceil(log_d p), in integers; a UsageError of a degree below 2."""
     if degree < 2:
-        raise UsageError(f"plan: argument degree: expected a whole number of at least 2, got {degree!r}")
+        raise UsageError(f"plan: argument degree: expected a whole number of at least 2, got {brief(degree)}")
     levels, reach = 0, 1
     while reach < p:
         levels, reach = levels + 1, reach * degree

@@ -15,7 +15,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from .arrays.array import Array
 from .arrays.global_array import GlobalArray
-from .errors import CostError, UsageError, argument_error, describe, usage_error, where
+from .errors import CostError, UsageError, argument_error, brief, describe, usage_error, where
+from .ground.convert import plain_dtype
 from .ground.instead import instead_of, instead_of_assigning
 from .ground.managed import Managed
 from .ground.public import Public
@@ -104,7 +105,9 @@ class BSP(Public):
             """Refuse what a program assigns, which would be lost, or in the place of a method."""
             if "_complete" in self.__dict__:
                 hint = instead_of_assigning(name, value, callable(getattr(type(self), name, None)))
-                raise AttributeError(f"bsp.{name}: expected to stay as it is, got {value!r:.40}; {hint}", name=name)
+                raise AttributeError(
+                    f"bsp.{name}: expected to stay as it is, got {brief(value, 40)}; {hint}", name=name
+                )
             self.__dict__[name] = value
 
     @property
@@ -194,7 +197,7 @@ class BSP(Public):
         """
         if type(dest) is not int or not 0 <= dest < self._gate.limit:
             dest = self._gate.processor("bsp.room", "dest", dest)
-        plain = _plain_dtype("bsp.room", dtype)
+        plain = plain_dtype("bsp.room", dtype)
         if type(shape) is int and 0 <= shape < 1 << 32:
             return self._mail.room(dest, (shape,), plain, tag)
         try:
@@ -202,14 +205,14 @@ class BSP(Public):
         except TypeError:
             sizes = (-1,)
         if any(one < 0 for one in sizes):
-            raise argument_error("bsp.room", "shape", "an int or a tuple of ints of at least 0", f"{shape!r}")
+            raise argument_error("bsp.room", "shape", "an int or a tuple of ints of at least 0", brief(shape))
         try:
             return self._mail.room(dest, sizes, plain, tag)
         except UsageError:
             raise
         except (ValueError, OverflowError) as error:  # too many axes, or more bytes than can be addressed
             expected = "what numpy can make an array of"
-            raise argument_error("bsp.room", "shape", expected, f"{shape!r:.60} ({error})") from error
+            raise argument_error("bsp.room", "shape", expected, f"{brief(shape)} ({error})") from error
 
     def queue(self, dtype: DTypeLike = np.float64) -> Queue:
         """Make a typed queue; all processors alike. It may be used at once, and is compared at the next sync.
@@ -227,7 +230,7 @@ class BSP(Public):
             [[0, 10, 20], [0, 10, 20], [0, 10, 20]]
         """
         self._gate.check("bsp.queue")
-        plain = _plain_dtype("bsp.queue", dtype)
+        plain = plain_dtype("bsp.queue", dtype)
         _require_bytes("bsp.queue: argument dtype", plain)
         if plain.subdtype is not None:
             raise argument_error("bsp.queue", "dtype", "no sub-array", plain, "use a structured dtype")
@@ -262,7 +265,7 @@ class BSP(Public):
             [[[0, 1, 1], [0, 0, 0]], [[0, 0, 0], [0, 0, 0]]]
         """
         self._gate.check("bsp.array")
-        plain = _plain_dtype("bsp.array", dtype)
+        plain = plain_dtype("bsp.array", dtype)
         layout = fitting("bsp.array", "shape", shape, self.p) if isinstance(shape, Layout) else None
         if layout is not None and plain.subdtype is not None:
             way_out = "give the layout an axis more, or use a structured dtype"
@@ -274,7 +277,7 @@ class BSP(Public):
             local = np.zeros(sizes, plain)
         except (TypeError, ValueError) as error:
             expected = "an int or a tuple of ints of at least 0, or a layout"
-            raise argument_error("bsp.array", "shape", expected, f"{shape!r} ({error})") from None
+            raise argument_error("bsp.array", "shape", expected, f"{brief(shape)} ({error})") from None
         _require_bytes("bsp.array: argument dtype", local.dtype)
         return self._superstep.new_array(local, layout)
 
@@ -317,7 +320,7 @@ class BSP(Public):
                 way_out = "np.asarray(array) is one, of the same memory"
             expected = "a C-contiguous numpy array that can be written to"
             raise argument_error("bsp.register", "array", expected, got, way_out)
-        _require_bytes("bsp.register: argument array", _plain_dtype("bsp.register", array.dtype, "array"))
+        _require_bytes("bsp.register: argument array", plain_dtype("bsp.register", array.dtype, "array"))
         if layout is not None:
             shape = fitting("bsp.register", "layout", layout, self.p).local_shape(self.pid)
             if array.shape != shape:
@@ -746,11 +749,11 @@ class BSP(Public):
         try:
             copied, _ = pickle.loads(pickle.dumps((color, key), 5))
         except Exception as error:
-            got = f"{color!r:.60} and {key!r:.60} ({error})"
+            got = f"{brief(color)} and {brief(key)} ({error})"
             raise usage_error("bsp.split: arguments color and key", "values that can be pickled", got) from None
         if copied != color:  # ranks have copies of it, virtual processors perhaps itself
             way_out = "a NaN, or an object without a `==` of its own, does not"
-            raise argument_error("bsp.split", "color", "a value that equals a copy of it", f"{color!r:.60}", way_out)
+            raise argument_error("bsp.split", "color", "a value that equals a copy of it", brief(color), way_out)
         return Split(self._superstep, color, key, self._part)
 
     def _part(self, superstep: SuperstepEngine) -> BSP:
@@ -791,11 +794,11 @@ class BSP(Public):
             amount = float(amount)  # sums of few bits would stay so, and may be infinite
         if not isinstance(amount, (int, float)) or not 0 <= amount <= _MOST:
             expected = f"a number of at least 0, and at most {_MOST:g}"
-            raise argument_error("bsp.work", "flops", expected, f"{flops!r:.60}")
+            raise argument_error("bsp.work", "flops", expected, brief(flops))
         if kind is not None and not (isinstance(kind, str) and kind == ""):
             if not is_kind(kind):
                 expected = 'a text without control characters, as "sort"'
-                raise argument_error("bsp.work", "kind", expected, f"{kind!r:.60}")
+                raise argument_error("bsp.work", "kind", expected, brief(kind))
             self._account.log.note_kind(kind, float(amount))
         self._account.log.work += amount
 
@@ -846,8 +849,8 @@ class BSP(Public):
         given = {name: most for name, most in limits.items() if most is not None}
         for name, most in given.items():
             if not (isinstance(most, (int, float, np.number)) and most >= 0):
-                raise argument_error("bsp.expect", name, "None or a number of at least 0", f"{most!r}")
-        shown = ", ".join(f"{name}={most!r}" for name, most in given.items())
+                raise argument_error("bsp.expect", name, "None or a number of at least 0", brief(most))
+        shown = ", ".join(f"{name}={brief(most)}" for name, most in given.items())
         return Managed(self._expecting(given), f"bsp.expect({shown})", self._gate.unentered)
 
     def _expecting(self, given: Mapping[str, float]) -> Iterator[None]:
@@ -927,18 +930,6 @@ class BSP(Public):
         text = f"pybsp: processor {self.pid} aborted in {self._account.described()}: {message}"
         self._transport.abort(text)
         raise SystemExit(1)
-
-
-def _plain_dtype(operation: str, dtype: DTypeLike, argument: str = "dtype") -> np.dtype[Any]:
-    try:
-        found = np.dtype(dtype)
-    except (TypeError, ValueError) as error:
-        raise argument_error(operation, argument, "a numpy dtype", f"{dtype!r} ({error})") from None
-    if found.hasobject:
-        expected = "plain data"
-        way_out = "send objects with bsp.send"
-        raise argument_error(operation, argument, expected, f"{dtype!r:.80}, whose items are Python objects", way_out)
-    return found
 
 
 def _require_bytes(argument: str, dtype: np.dtype[Any]) -> None:

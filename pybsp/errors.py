@@ -207,6 +207,15 @@ def usage_error(of: str, expected: object, got: object, way_out: str = "") -> Us
     return UsageError(f"{of}: expected {expected}, got {got}" + f"; {way_out}" * bool(way_out))
 
 
+def brief(value: object, most: int = 60) -> str:
+    """What an error shows of a value: as much of its repr as that; of what has none, as a number too long, why not."""
+    try:
+        return f"{value!r:.{most}}"
+    except Exception as error:
+        why, *_ = str(error).split(";")
+        return f"<not shown: {why:.{most}}>"
+
+
 def nearest(name: str, names: Iterable[str], alike: float = 0.6) -> str:
     """What may have been meant by a name that there is not; empty where none of the names is spelt like it.
 

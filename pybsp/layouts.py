@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import BoundsError, argument_error
+from .errors import BoundsError, argument_error, brief
 from .ground.convert import span
 from .ground.instead import hinting
 from .ground.public import special
@@ -195,7 +195,7 @@ class Layout:
         self.grid = _numbers(name, "grid", grid, 1)
         if len(self.shape) != len(self.grid):
             expected = f"as many numbers as shape {self.shape} has axes, {len(self.shape)}"
-            raise argument_error(name, "grid", expected, f"{grid!r:.60}")
+            raise argument_error(name, "grid", expected, brief(grid))
         self.p = math.prod(self.grid)
         self._axes = tuple(axis(n, q, k) for k, (n, q) in enumerate(zip(self.shape, self.grid, strict=True)))
 
@@ -282,7 +282,7 @@ class Layout:
             if index.size and pids.size and not ((index >= 0) & (index < axis.sizes[part])).all():
                 raise BoundsError(
                     f"layout.to_global: argument local: expected indices of what the processors own in {self}, got "
-                    f"{local!r:.60}; `layout.local_shape(pid)` says how much that is"
+                    f"{brief(local)}; `layout.local_shape(pid)` says how much that is"
                 )
             found.append(axis.to_global(part, index))
         return found[0] if len(found) == 1 else tuple(found)
@@ -376,7 +376,7 @@ class Layout:
         except TypeError:
             number = -1
         if number < 0:
-            raise argument_error(f"layout.{name}", "pid", "a processor, 0 or more", f"{pid!r:.60}")
+            raise argument_error(f"layout.{name}", "pid", "a processor, 0 or more", brief(pid))
         if number >= self.p:
             return None
         place = []
@@ -418,7 +418,7 @@ class Layout:
             return [_integers(operation, argument, indices)]
         if not isinstance(indices, tuple) or len(indices) != len(self.shape):
             expected = f"a tuple with integers for each of {len(self.shape)} axes"
-            raise argument_error(operation, argument, expected, f"{type(indices).__name__} {indices!r:.60}")
+            raise argument_error(operation, argument, expected, f"{type(indices).__name__} {brief(indices)}")
         found = [_integers(operation, argument, one) for one in indices]
         try:
             np.broadcast_shapes(*(one.shape for one in found))
@@ -471,7 +471,7 @@ class Block(Layout):
         several = len(shape) if isinstance(shape, (tuple, list)) else 0
         axes = () if sizes is None else tuple(sizes) if several else (sizes,)
         if sizes is not None and (len(axes) != max(several, 1) or (several and not all(np.ndim(one) for one in axes))):
-            raise argument_error("Block", "sizes", "the sizes of each axis, in a tuple", f"{sizes!r:.60}")
+            raise argument_error("Block", "sizes", "the sizes of each axis, in a tuple", brief(sizes))
 
         def axis(n: int, q: int, k: int) -> _Cut:
             return _Cut(n, q, None if sizes is None else _sizes(axes[k], n, q))
@@ -528,7 +528,7 @@ class BlockCyclic(Layout):
         if len(blocks) == 1:
             blocks *= axes
         if len(blocks) != axes:
-            raise argument_error("BlockCyclic", "block", "a number, or one for each axis", f"{block!r:.60}")
+            raise argument_error("BlockCyclic", "block", "a number, or one for each axis", brief(block))
         self._build(shape, grid, lambda n, q, k: _Dealt(n, q, blocks[k]))
         # Equal layouts have one text, by which processors compare theirs.
         name, dealt = ("Cyclic", "") if set(blocks) == {1} else ("BlockCyclic", f", {_shown(blocks)}")
@@ -644,7 +644,7 @@ def _numbers(name: str, argument: str, given: Any, least: int) -> tuple[int, ...
     if not found or min(found) < least or far:
         below = " and below 2^63" * far
         expected = f"a whole number of at least {least}{below}, or a tuple of them"
-        raise argument_error(name, argument, expected, f"{given!r:.60}")
+        raise argument_error(name, argument, expected, brief(given))
     return found
 
 
@@ -654,7 +654,7 @@ def _sizes(given: Any, n: int, parts: int) -> tuple[int, ...]:
     numbers = sizes.shape == (parts,) and sizes.dtype.kind in "iu" and sizes.min() >= 0
     if not numbers or sum(sizes.tolist()) != n:  # of Python's numbers, which have no end
         expected = f"{parts} whole numbers of at least 0, the items of each processor, {n} in all"
-        raise argument_error("Block", "sizes", expected, f"{given!r:.60}")
+        raise argument_error("Block", "sizes", expected, brief(given))
     return tuple(sizes.tolist())
 
 
@@ -674,11 +674,11 @@ def _integers(operation: str, argument: str, given: Any) -> Ints:
     far = found.dtype == np.uint64 or (found.dtype == object and all(isinstance(one, int) for one in found.flat))
     if far and found.size and (found.max() >= FAR or found.min() < -FAR):
         worst = found.max() if found.max() >= FAR else found.min()
-        raise BoundsError(f"{operation}: argument {argument}: expected integers below 2^63, got {worst}")
+        raise BoundsError(f"{operation}: argument {argument}: expected integers below 2^63, got {brief(int(worst))}")
     if found.dtype.kind not in "iu":
         way_out = "; np.flatnonzero(mask) makes such of a mask" if found.dtype == bool and found.ndim else ""
         expected = "an int or integers of 64 bits"
-        raise argument_error(operation, argument, expected, f"{type(given).__name__} {given!r:.60}{way_out}")
+        raise argument_error(operation, argument, expected, f"{type(given).__name__} {brief(given)}{way_out}")
     return found.astype(np.intp, copy=False)
 
 
@@ -699,7 +699,7 @@ def fitting(operation: str, argument: str, layout: Any, p: int) -> Layout:
     """An argument that is a layout for at most so many processors; a UsageError where it is none, or has more."""
     if not isinstance(layout, Layout):
         expected = "a layout, as pybsp.layouts.Block(n, p)"
-        raise argument_error(operation, argument, expected, f"{type(layout).__name__} {layout!r:.60}")
+        raise argument_error(operation, argument, expected, f"{type(layout).__name__} {brief(layout)}")
     if layout.p > p:
         expected = f"a layout of at most {p} processors, as many as there are"
         way_out = f"make it with p = {p}, or run on more processors"

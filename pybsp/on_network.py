@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .errors import RoutingError, UsageError, argument_error
+from .errors import RoutingError, UsageError, argument_error, brief
 from .machines.bsp import BSPMachine
 from .routing.choice import Routing
 
@@ -130,11 +130,11 @@ def steps_of(network: Network | Steps | str, p: int, router: Routing, measure: b
     steps = network if isinstance(network, Steps) else None
     chosen = by_name(network, p) if isinstance(network, str) else steps.network if steps else network
     if not isinstance(chosen, Network):
-        raise argument_error("pybsp.simulate", "network", "a network or the name of one", f"{network!r:.80}")
+        raise argument_error("pybsp.simulate", "network", "a network or the name of one", brief(network, 80))
     if chosen.p != p:
         raise RoutingError(f"pybsp.simulate: argument network: expected one of p = {p} processors, got {chosen!r}")
     if router != "direct":
-        raise argument_error("pybsp.simulate", "router", '"direct" where a network routes', f"{router!r:.80}")
+        raise argument_error("pybsp.simulate", "router", '"direct" where a network routes', brief(router, 80))
     if measure:
         raise UsageError(
             "pybsp.simulate: argument measure: expected False where a network routes: seconds are no steps"

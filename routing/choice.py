@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import RoutingError
+from ..errors import RoutingError, brief
 from ..machines.bsp import BSPMachine
 from ..machines.ebsp import EBSPMachine
 from ..transport import Transport
@@ -32,7 +32,7 @@ def named(routing: Routing) -> Routing:
     if not isinstance(routing, str) or routing not in _ROUTINGS:
         raise RoutingError(
             f"router: expected one of {', '.join(sorted(_ROUTINGS))} or what a function pybsp.routing.*_router gives, "
-            f"got {routing!r}"
+            f"got {brief(routing)}"
         )
     return _ROUTINGS[routing]
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..compiled import kernels
-from ..errors import UsageError, usage_error
+from ..errors import UsageError, brief, usage_error
 from ..processes.process import MOST_PROCESSORS
 
 Ints = NDArray[np.int64]
@@ -80,7 +80,7 @@ def decompose(sources: ArrayLike, destinations: ArrayLike, p: int) -> Ints:
 def relation(operation: str, sources: ArrayLike, destinations: ArrayLike, p: int) -> tuple[Ints, Ints]:
     """These as arrays of equal length; UsageError as `decompose` has it."""
     if not isinstance(p, (int, np.integer)) or isinstance(p, bool) or not 1 <= p <= MOST_PROCESSORS:
-        raise UsageError(f"{operation}: p must be a whole number from 1 to {MOST_PROCESSORS}, got {p!r}")
+        raise UsageError(f"{operation}: p must be a whole number from 1 to {MOST_PROCESSORS}, got {brief(p)}")
     arrays = []
     for name, given in (("sources", sources), ("destinations", destinations)):
         numbers = regular(operation, name, given)
@@ -104,7 +104,7 @@ def regular(operation: str, argument: str, given: ArrayLike) -> NDArray[Any]:
         return np.asarray(given)
     except ValueError as error:
         expected = "an array, or lists of equal lengths"
-        raise usage_error(f"{operation}: {argument}", expected, f"{given!r:.60}") from error
+        raise usage_error(f"{operation}: {argument}", expected, brief(given)) from error
 
 
 def _sorted(keys: Ints, bound: int) -> tuple[Ints, Ints]:

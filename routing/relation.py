@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import usage_error
+from ..errors import brief, usage_error
 from ..machines.cost import Superstep
 from . import decomposition
 
@@ -204,7 +204,7 @@ class Relation:
             (Superstep(h_out=20, h_in=20, messages=2, M=20, w=0.0, locality=1, items=0), 1)
         """
         if isinstance(words, bool) or not isinstance(words, (int, np.integer)) or words < 0:
-            raise usage_error("Relation.superstep: words", "a whole number of at least 0", f"{words!r}")
+            raise usage_error("Relation.superstep: words", "a whole number of at least 0", brief(words))
         moving = self.moving()
         messages = moving
         if queue:

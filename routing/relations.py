@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import UsageError, brief
 from .networks.fit import fit
 from .relation import Ints, Relation
 from .seeds import Seed, generator
@@ -109,7 +109,7 @@ def hot_spot(p: int, h: int, share: float = 0.1, spot: int = 0, seed: Seed = 0) 
     sources = _rounds("hot_spot", p, h)
     number = isinstance(share, (int, float, np.integer, np.floating)) and not isinstance(share, bool)
     if not number or not 0 <= share <= 1:
-        raise UsageError(f"hot_spot: share: expected a number from 0 to 1, got {share!r}")
+        raise UsageError(f"hot_spot: share: expected a number from 0 to 1, got {brief(share)}")
     _whole("hot_spot", "spot", spot, 0, p - 1)
     rng = generator("hot_spot", seed)
     hot = rng.random(len(sources)) < share
@@ -215,4 +215,4 @@ def _whole(operation: str, argument: str, value: int, least: int, most: int | No
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or value < least or (most is not None and value > most):
         fits = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise UsageError(f"{operation}: {argument}: expected a whole number {fits}, got {value!r}")
+        raise UsageError(f"{operation}: {argument}: expected a whole number {fits}, got {brief(value)}")

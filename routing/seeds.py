@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..errors import argument_error
+from ..errors import argument_error, brief
 
 Seed = int | Sequence[int] | np.random.Generator
 
@@ -17,4 +17,4 @@ def generator(operation: str, seed: Seed) -> np.random.Generator:
         return np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
         expected = "a whole number of at least 0, some of them, or a numpy.random.Generator"
-        raise argument_error(operation, "seed", expected, f"{seed!r:.60}") from error
+        raise argument_error(operation, "seed", expected, brief(seed)) from error

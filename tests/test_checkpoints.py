@@ -37,6 +37,7 @@ from pybsp.checkpoints.notice import ENDED
 from pybsp.checkpoints.part import SavedPart, checksum, copy, read, write
 from pybsp.checkpoints.plain import StateDecoder, StateEncoder
 from pybsp.commands import run as running
+from pybsp.ground import settings
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
 from pybsp.ledger import account
 from pybsp.ledger.ledger_file import append_run
@@ -351,9 +352,17 @@ def test_every_says_how_often() -> None:
     assert parse("run", 7) == parse("run", " 7 ") == Every(supersteps=7)
     assert parse("run", "1.5min") == Every(seconds=90)
     assert parse("run", "mtbf=24h") == Every(mtbf=86400)
-    for wrong in (0, -1, 1.5, True, "", "0s", "fast", "mtbf=", "mtbf=7", "24h=mtbf", None):
+    for wrong in (0, -1, 1.5, True, "", "0s", "fast", "mtbf=", "mtbf=7", "24h=mtbf", "\u00b2", "1" * 5000, None):
         with pytest.raises(pybsp.UsageError, match=r"^run: argument every: expected a number of supersteps"):
             parse("run", wrong)
+
+
+@pytest.mark.parametrize("wrong", ["x", "\u00b2", "1" * 5000])
+@pytest.mark.parametrize("name", [settings.CHECKPOINT_KEEP, settings.RECORD])
+def test_a_variable_that_holds_no_number_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, wrong: str) -> None:
+    monkeypatch.setenv(name, wrong)
+    with pytest.raises(pybsp.UsageError, match=f"^{name}: expected a .*, got {wrong!r:.60}"):
+        asked.asked("run", ["folder"], None)
 
 
 def test_the_interval_is_that_with_the_least_expected_time() -> None:

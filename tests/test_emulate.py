@@ -296,6 +296,16 @@ def test_a_hosts_shell_may_complain_before_it_answers(script: str, answer: str) 
                 hosts._answer(first)
 
 
+@pytest.mark.parametrize(("option", "most"), [("-n", hosts.MOST), ("--ranks-per-host", 1024)])
+@pytest.mark.parametrize("wrong", ["0", "\u00b2", "1" * 5000])
+def test_a_number_of_hosts_or_ranks_that_is_none_is_refused(
+    capsys: pytest.CaptureFixture[str], option: str, most: int, wrong: str
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        command(["emulate", option, wrong, "--", "true"])
+    assert capsys.readouterr().err.endswith(f"expected a whole number from 1 to {most}, got {wrong!r:.40}\n")
+
+
 def test_a_command_is_needed() -> None:
     ended = run([*COMMAND, "-n", "2"])
     assert ended.code == 2

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pybsp.errors import UsageError
 from pybsp.processes import process
-from pybsp.transport import lending
+from pybsp.transport import lending, window
 from pybsp.transport.arena import SMALLEST, SharedPool
 from pybsp.transport.lending import Borrowed, Lent, same_until
 from pybsp.transport.memory import Bytes
@@ -536,6 +537,13 @@ def test_what_a_queue_has_beside_other_mail_is_read_where_it_lies(program: Progr
         assert pybsp.run(main) == []
     """)
     ended_well(ranks(2, path))
+
+
+@pytest.mark.parametrize("wrong", ["-1", "\u00b2", "1" * 5000])
+def test_a_size_of_other_signs_than_digits_is_refused(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    monkeypatch.setenv("PYBSP_SHARED", wrong)
+    with pytest.raises(UsageError, match=f"^PYBSP_SHARED: expected a number of bytes, .*, got {wrong!r:.60}$"):
+        window.configured_bytes()
 
 
 def test_a_size_that_is_none_is_an_error(program: Program) -> None:

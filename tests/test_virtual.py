@@ -316,6 +316,43 @@ def test_more_processors_than_there_is_memory_for_are_an_error() -> None:
         pybsp.simulate(lambda bsp: None, p=2_000_000_000)
 
 
+HUGE = 10**5000  # Python writes no number of so many digits
+
+
+@pytest.mark.parametrize(
+    ("operation", "of"),
+    [
+        ("bsp.send", lambda bsp: bsp.send(HUGE, "text")),
+        ("bsp.work", lambda bsp: bsp.work(HUGE)),
+        ("bsp.label", lambda bsp: bsp.label(HUGE)),
+        ("bsp.room", lambda bsp: bsp.room(1, HUGE)),
+        ("bsp.inbox", lambda bsp: bsp.inbox[HUGE]),
+        ("bsp.group", lambda bsp: bsp.group([HUGE])),
+        ("bsp.grid", lambda bsp: bsp.grid(HUGE, HUGE)),
+        ("array.put", lambda bsp: _array(bsp).put(1, 0.0, at=HUGE)),
+        ("array.put", lambda bsp: _array(bsp).put(1, 0.0, at=slice(HUGE))),
+        ("queue.send", lambda bsp: bsp.queue(np.int64).send(1, HUGE)),
+        ("layout.owner", lambda _: pybsp.layouts.Block(8, 2).owner(HUGE)),
+        ("BSPMachine", lambda _: pybsp.BSPMachine(p=2, g=HUGE, l=1, r=1)),
+        ("pybsp.simulate", lambda _: pybsp.simulate(len, p=HUGE)),
+        ("pybsp.simulate", lambda _: pybsp.simulate(len, p=1, timeout=HUGE)),
+        ("hypercube", lambda _: pybsp.routing.networks.Hypercube(HUGE)),
+        ("router", lambda _: pybsp.simulate(len, p=1, router=HUGE)),  # type: ignore[arg-type]
+    ],
+)
+def test_a_number_of_more_digits_than_python_writes_is_refused_by_name(
+    operation: str, of: Callable[[pybsp.BSP], Any]
+) -> None:
+    with pytest.raises(pybsp.BSPError, match=rf"^{operation}.*<not shown: Exceeds the limit \(4300 digits\)"):
+        pybsp.simulate(of, p=2)
+
+
+def _array(bsp: pybsp.BSP) -> pybsp.Array:
+    array = bsp.array(4)
+    bsp.sync()
+    return array
+
+
 def test_neither_p_nor_machine_is_an_error() -> None:
     with pytest.raises(
         pybsp.UsageError, match="expected p=, the number of processors, or a network of so many, or machine="

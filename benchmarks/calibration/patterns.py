@@ -198,7 +198,7 @@ def _relations(
     terms = _Terms(m, size, p, np.random.default_rng(seed))
     if where and pattern != "empty":
         return (_between(_classes(where, np.asarray(nodes)), m, size),)
-    if pattern.startswith("senders-") and pattern[8:].isdigit():
+    if pattern.startswith("senders-") and pattern[8:].isdecimal():
         return _senders(terms, int(pattern[8:]))
     if pattern not in _PATTERNS:
         raise UsageError(f"relations: argument point: expected a pattern of {', '.join(_PATTERNS)}, got {pattern!r}")

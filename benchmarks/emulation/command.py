@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pybsp.errors import UsageError
+from pybsp.ground.argument_types import whole_number
 
 from .hosts import MOST
 from .launch import emulate
@@ -71,18 +72,11 @@ def _emulate(options: argparse.Namespace) -> int:
 
 
 def _hosts(text: str) -> int:
-    return _whole(text, MOST)
+    return whole_number(text, 1, MOST, "a whole number")
 
 
 def _ranks(text: str) -> int:
-    return _whole(text, 1024)
-
-
-def _whole(text: str, most: int) -> int:
-    number = int(text) if text.isdigit() else 0
-    if not 1 <= number <= most:
-        raise argparse.ArgumentTypeError(f"expected a whole number of 1 to {most}, got {text!r}")
-    return number
+    return whole_number(text, 1, 1024, "a whole number")
 
 
 def _parsed(parse: Callable[[str], Value]) -> Callable[[str], Value]:

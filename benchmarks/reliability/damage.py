@@ -216,7 +216,7 @@ def rounds_of(texts: list[str], rounds: int) -> dict[str, int]:
     found = {}
     for text in texts:
         name, _, number = text.partition("=")
-        if name not in {one.__name__ for one in CASES} or not (number or "1").isdigit():
+        if name not in {one.__name__ for one in CASES} or not (number or "1").isdecimal():
             raise SystemExit(f"--cases: expected NAME or NAME=ROUNDS, of {[one.__name__ for one in CASES]}, got {text}")
         found[name] = int(number or rounds)
     return found

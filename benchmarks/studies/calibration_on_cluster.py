@@ -288,7 +288,7 @@ def show(study: Study, settings: Sequence[Setting], folder: Path) -> None:
 
 def _hosts(text: str) -> tuple[int, int]:
     rate, _, hosts = text.partition("=")
-    if not rate.isdigit() or not hosts.isdigit() or not 2 <= int(hosts) <= 64:
+    if not rate.isdecimal() or not hosts.isdecimal() or not 2 <= int(hosts) <= 64:
         raise argparse.ArgumentTypeError(f"expected RATE=HOSTS, hosts from 2 on, as in 50=8, got {text!r}")
     return int(rate), int(hosts)
 

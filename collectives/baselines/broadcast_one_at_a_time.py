@@ -8,7 +8,7 @@ from typing import Any
 from ...bsp import BSP
 from ...machines.cost import Cost, Machine
 from ...rides.ride import Supersteps
-from ..arguments import fan_out, integer, processor, sequence
+from ..arguments import fan_out, processor, repeats, sequence
 from ..broadcast import broadcast
 from ..broadcast import choose as choose_broadcast
 from ..plan import Plan, joined
@@ -19,12 +19,12 @@ from ..values import own_argument
 @lru_cache(maxsize=16)
 def plan(p: int, k: int, degree: int, root: int = 0) -> Plan:
     """Who sends what to whom: their number first, then each item, by a tree."""
-    return joined(p, tuple(broadcast.plan(p, degree, root)) * (1 + k))
+    return joined(p, tuple(broadcast.plan(p, degree, root)) * (1 + repeats("broadcast_one_at_a_time.plan", "k", k)))
 
 
 def cost(machine: Machine, k: int, words: int = 1, degree: int | None = None) -> Cost:
     """What it costs, exactly: their number, then k items of so many words, along the cheapest tree for a word."""
-    k = integer("broadcast_one_at_a_time.cost", "k", k, 0)
+    k = repeats("broadcast_one_at_a_time.cost", "k", k)
     chosen = fan_out("broadcast_one_at_a_time.cost", degree) or choose_broadcast(machine, 1, False)[1]
     total = broadcast.cost(machine, 1, chosen)
     each = broadcast.cost(machine, words, chosen)

@@ -12,7 +12,7 @@ from ...bsp import BSP
 from ...machines.cost import Cost, Machine, Superstep
 from ...rides.ride import Supersteps
 from .. import prefix_trees, tree
-from ..arguments import fan_out, integer, item_words, sequence
+from ..arguments import fan_out, item_words, repeats, sequence
 from ..operators import Operator, check_operator
 from ..plan import Plan, Step, joined
 from ..primitive import Call, combined, primitive, sources
@@ -22,7 +22,7 @@ from ..values import descriptor, detached, packed, taken
 @lru_cache(maxsize=16)
 def plan(p: int, k: int, degree: int) -> Plan:
     """Who sends its sum of row j (item j) to whom: in superstep s, row j is at level s - j of its trees."""
-    levels = prefix_trees.plan((p,), degree)
+    k, levels = repeats("prefix_pipelined.plan", "k", k), prefix_trees.plan((p,), degree)
     ops = [*(level.work for level in levels[1:]), levels.after] if len(levels) else []
     steps = []
     work = 0.0
@@ -65,7 +65,7 @@ def choose(machine: Machine, k: int) -> int:
 
 def cost(machine: Machine, k: int, words: float = 1, degree: int | None = None) -> Cost:
     """What it costs, exactly, for k items of so many words, where op keeps their size and takes a flop a word."""
-    k, words = integer("prefix_pipelined.cost", "k", k, 0), item_words("prefix_pipelined.cost", "words", words)
+    k, words = repeats("prefix_pipelined.cost", "k", k), item_words("prefix_pipelined.cost", "words", words)
     chosen = fan_out("prefix_pipelined.cost", degree) or choose(machine, k)
     return Cost(machine, *counted(machine.p, k, chosen, words))
 

@@ -12,7 +12,7 @@ from ...bsp import BSP
 from ...machines.cost import Cost, Machine
 from ...rides.ride import Supersteps
 from .. import dissemination
-from ..arguments import integer, processor
+from ..arguments import flag, integer, processor
 from ..dissemination import Copy
 from ..plan import Plan, Step, joined
 from ..primitive import Call, primitive
@@ -75,7 +75,7 @@ def plan(p: int, k: int, fan_outs: FanOuts | None = None, redistributed: bool = 
     root = processor("items_broadcast.plan", "root", root, p)
     largest = int(layout(p, k).groups.max())
     given = (largest,) if fan_outs is None else checked_fan_outs("items_broadcast.plan", largest, fan_outs)
-    return _plan(p, k, trimmed(largest, given), redistributed, root)
+    return _plan(p, k, trimmed(largest, given), flag("items_broadcast.plan", "redistributed", redistributed), root)
 
 
 @lru_cache(maxsize=64)

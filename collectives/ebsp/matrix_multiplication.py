@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from ...bsp import BSP
 from ...machines.cost import Cost, Machine, Superstep
 from ...rides.ride import Supersteps
-from ..arguments import check_machine
+from ..arguments import check_machine, plain_dtype
 from ..blocks import begins
 from ..plan import Plan, Step, joined
 from ..primitive import Call, primitive, sources
@@ -113,7 +113,9 @@ def matrix_multiplication_grid(
         Grid(q1=4, q2=4)
     """
     check_machine("matrix_multiplication_grid", machine)
-    return _choose(machine, _sizes("matrix_multiplication_grid", sizes), _itemsizes(dtype, dtype_b))
+    return _choose(
+        machine, _sizes("matrix_multiplication_grid", sizes), _itemsizes("matrix_multiplication_grid", dtype, dtype_b)
+    )
 
 
 def cost(
@@ -125,15 +127,15 @@ def cost(
 ) -> Cost:
     """What multiplying an n x k by a k x m matrix costs, exactly; dtype_b None: that of a; q None: what is chosen."""
     sizes = _sizes("matrix_multiplication.cost", sizes)
-    itemsizes = _itemsizes(dtype, dtype_b)
+    itemsizes = _itemsizes("matrix_multiplication.cost", dtype, dtype_b)
     grid = _choose(machine, sizes, itemsizes) if q is None else checked_grid("matrix_multiplication.cost", q, machine.p)
     return _cost(machine, sizes, itemsizes, grid)
 
 
-def _itemsizes(dtype: DTypeLike, dtype_b: DTypeLike | None) -> tuple[int, int]:
-    """Bytes of an element of a and of b."""
-    a = np.dtype(dtype)
-    return a.itemsize, a.itemsize if dtype_b is None else np.dtype(dtype_b).itemsize
+def _itemsizes(name: str, dtype: Any, dtype_b: Any) -> tuple[int, int]:
+    """Bytes of an element of a and of b, by the arguments."""
+    a = plain_dtype(name, dtype)
+    return a.itemsize, a.itemsize if dtype_b is None else plain_dtype(name, dtype_b, "dtype_b").itemsize
 
 
 def _sizes(name: str, sizes: Any) -> Sizes:

@@ -8,13 +8,14 @@ fewer than parts, the last parts are empty.
 from __future__ import annotations
 
 from functools import lru_cache
+from math import isqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...bsp import BSP
-from ...errors import UsageError, argument_error
+from ...errors import UsageError, argument_error, brief
 from ...layouts import Block
 from ...machines.bsp import BSPMachine
 from ...machines.cost import Machine
@@ -67,7 +68,8 @@ def _layout(shape: tuple[int, int], grid: Grid) -> Block:
 @lru_cache(maxsize=256)
 def factorizations(p: int) -> tuple[Grid, ...]:
     """All grids of p blocks, by q1."""
-    return tuple(Grid(q, p // q) for q in range(1, p + 1) if p % q == 0)
+    low = [q for q in range(1, isqrt(p) + 1) if p % q == 0]
+    return tuple(Grid(q, p // q) for q in sorted({*low, *(p // q for q in low)}))
 
 
 def blocked(p: int) -> Grid:
@@ -91,7 +93,7 @@ def checked_grid(name: str, q: Any, p: int) -> Grid:
         q1 = q2 = 0
     if q1 * q2 != p:
         expected = f"(q1, q2) with q1*q2 = {p}, the number of processors"
-        raise argument_error(name, "q", expected, f"{q!r:.60}", "None chooses one")
+        raise argument_error(name, "q", expected, brief(q), "None chooses one")
     return Grid(q1, q2)
 
 
@@ -102,7 +104,7 @@ def checked_sizes(name: str, argument: str, sizes: Any, what: str) -> tuple[int,
     except (TypeError, UsageError):
         found = ()
     if len(found) != what.count(",") + 1:
-        raise argument_error(name, argument, f"{what}, whole numbers of at least 0", f"{sizes!r:.60}")
+        raise argument_error(name, argument, f"{what}, whole numbers of at least 0", brief(sizes))
     return found
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ...bsp import BSP
-from ...errors import argument_error
+from ...errors import argument_error, brief
 from ...machines.cost import Cost, Machine, Superstep
 from ...rides.ride import Supersteps
-from ..arguments import check_machine, integer
+from ..arguments import check_machine, flag, integer, plain_dtype, repeats
 from ..blocks import begins
 from ..plan import Plan, Step, joined
 from ..primitive import Call, primitive, sources
@@ -52,7 +52,7 @@ def plan(p: int, shape: Shape, q: tuple[int, int], steps: int = 1, together: boo
     nothing would be sent is left out, so a grid of one row or column has one a step.
     """
     grid = checked_grid("stencil.plan", q, p)
-    steps = integer("stencil.plan", "steps", steps, 0)
+    steps, together = repeats("stencil.plan", "steps", steps), flag("stencil.plan", "together", together)
     return joined(p, _exchange(_shape("stencil.plan", shape), grid, together).steps * steps)
 
 
@@ -111,7 +111,8 @@ def stencil_grid(
         >>> ebsp.stencil_grid(pybsp.EBSPMachine.mesh(16), (64, 64))
         Grid(q1=2, q2=8)
     """
-    return _choose("stencil_grid", machine, shape, np.dtype(dtype), partition, q, together, flops, boundary is None)[0]
+    kind = plain_dtype("stencil_grid", dtype)
+    return _choose("stencil_grid", machine, shape, kind, partition, q, together, flops, boundary is None)[0]
 
 
 def _choose(
@@ -127,12 +128,12 @@ def _choose(
 ) -> tuple[Grid, bool]:
     """The grid, and whether a step is one superstep for both directions; errors name the function that was called."""
     if not isinstance(partition, str) or partition not in PARTITIONS:
-        raise argument_error(name, "partition", f"one of {', '.join(PARTITIONS)}", f"{partition!r:.60}")
+        raise argument_error(name, "partition", f"one of {', '.join(PARTITIONS)}", brief(partition))
     if together is not None and not isinstance(together, (bool, np.bool_)):
-        raise argument_error(name, "together", "None, False or True", f"{together!r:.60}")
+        raise argument_error(name, "together", "None, False or True", brief(together))
     number = isinstance(flops, (int, float, np.integer, np.floating)) and not isinstance(flops, bool)
     if not number or not 0 <= flops < np.inf:
-        raise argument_error(name, "flops", "operations an element, at least 0", f"{flops!r:.60}")
+        raise argument_error(name, "flops", "operations an element, at least 0", brief(flops))
     check_machine(name, machine)
     shape = _shape(name, shape)
     if q is not None:
@@ -179,8 +180,8 @@ def cost(
     Theorem 8's: 4*m*N^2/P flop, and m times a (2*N/q1)-relation with locality 1 and a (2*N/q2)-relation with locality
     q2.
     """
-    steps, shape = integer("stencil.cost", "steps", steps, 0), _shape("stencil.cost", shape)
-    kind, fixed = np.dtype(dtype), boundary is None
+    steps, shape = repeats("stencil.cost", "steps", steps), _shape("stencil.cost", shape)
+    kind, fixed = plain_dtype("stencil.cost", dtype), boundary is None
     grid, at_once = _choose("stencil.cost", machine, shape, kind, partition, q, together, flops, fixed)
     work = flops * _updated(shape, grid, fixed)
     if not steps:
@@ -264,7 +265,7 @@ def stencil(
     block = checked_block("stencil", "block", block, shape, grid, bsp.pid)
     update = average if f is None else f
     if not callable(update):
-        raise argument_error("stencil", "f", "a function of five arrays", f"{f!r:.60}")
+        raise argument_error("stencil", "f", "a function of five arrays", brief(f))
     call = Call(
         bsp,
         "stencil",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...bsp import BSP
-from ...errors import UsageError, argument_error
+from ...errors import UsageError, argument_error, brief
 from ...machines.cost import Cost, Machine, Superstep
 from ...rides.ride import Supersteps
 from .. import dissemination
@@ -126,13 +126,13 @@ def checked_fan_outs(name: str, p: int, fan_outs: Any) -> FanOuts:
     try:
         given = tuple(integer(name, "fan_outs", fan_out, 1) for fan_out in given)
     except UsageError as error:
-        raise argument_error(name, "fan_outs", f"{what} of at least 1", f"{fan_outs!r:.60}") from error
+        raise argument_error(name, "fan_outs", f"{what} of at least 1", brief(fan_outs)) from error
     product = 1
     for fan_out in given:
         product *= fan_out
     if product < p:
         expected = f"{what} whose product is at least p = {p}"
-        raise argument_error(name, "fan_outs", expected, f"{fan_outs!r:.60}, which reaches {product} processors")
+        raise argument_error(name, "fan_outs", expected, f"{brief(fan_outs)}, which reaches {product} processors")
     return trimmed(p, given)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
-from ..errors import BoundsError, TicketError, UsageError, argument_error, describe, usage_error
+from ..errors import BoundsError, TicketError, UsageError, argument_error, brief, describe, usage_error
 from ..ground.convert import as_array, span, what
 from ..ground.copying import copy
 from ..ground.instead import hinting
@@ -527,7 +527,7 @@ class Array(Public):
                 return (at.size,)
             raise self._outside(operation, at, pid, span(at.min(), at.max()))
         if type(at) is int and len(shape) == 1:
-            raise self._outside(operation, at, pid, f"index {at}")
+            raise self._outside(operation, at, pid, f"index {brief(at)}")
         check_index(f"{operation}: argument at", at, shape, lambda why: self._outside(operation, at, pid, why))
         try:
             # An array of the remote shape that takes no memory: numpy itself says what the index selects.
@@ -584,7 +584,7 @@ def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callabl
             if axis is not None:
                 for end in ends:
                     if end is not None and not -shape[axis] <= end <= shape[axis]:
-                        raise outside(f"the slice's end {end} on axis {axis}")
+                        raise outside(f"the slice's end {brief(int(end))} on axis {axis}")
         elif isinstance(part, (list, np.ndarray)):
             try:
                 array = np.asarray(part)
@@ -598,7 +598,7 @@ def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callabl
             next(axes, None)
         elif isinstance(part, (int, np.integer)) and not isinstance(part, bool):
             if not -LARGEST_INDEX <= part <= LARGEST_INDEX:
-                raise outside(f"the index {part}")
+                raise outside(f"the index {brief(int(part))}")
             next(axes, None)
         elif part is not None and part is not Ellipsis:
             raise usage_error(argument, "None, ints, slices or integer arrays", what(part))
@@ -669,4 +669,4 @@ def plain(at: Any) -> Any:
 
 
 def show(at: Any) -> str:
-    return what(at) if isinstance(at, np.ndarray) else f"{at!r:.80}"
+    return what(at) if isinstance(at, np.ndarray) else brief(at, 80)

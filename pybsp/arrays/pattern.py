@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UsageError, argument_error, usage_error, where
+from ..errors import UsageError, argument_error, brief, usage_error, where
 from ..ground.chunk import clock
 from ..ground.convert import as_array, what
 from ..ground.public import Public
@@ -210,7 +210,7 @@ class Pattern(Public, Participant):
             [2, 2, 2]
         """
         if not (isinstance(operation, str) and operation in ("get", "put")):
-            raise argument_error("pattern.cost", "operation", '"get" or "put"', f"{operation!r:.60}")
+            raise argument_error("pattern.cost", "operation", '"get" or "put"', brief(operation))
         if self._declared is None:
             raise UsageError(self._early("pattern.cost"))
         p = len(self._declared)
@@ -432,7 +432,7 @@ class Pattern(Public, Participant):
         if getattr(np, name, None) is not op or not isinstance(op, np.ufunc) or (op.nin, op.nout) != (2, 1):
             expected = "None, or a ufunc of numpy's own with two arguments, as np.add"
             way_out = "other functions: put to an array of the owner's, and combine there"
-            raise argument_error("pattern.put", "op", expected, f"{op!r:.60}", way_out)
+            raise argument_error("pattern.put", "op", expected, brief(op), way_out)
         there = np.ones(1, self._dtype)
         try:
             op(there, there, out=there, casting="same_kind")
@@ -596,8 +596,8 @@ class Patterns(Participant):
                 self._unasked(source)
 
     def take_alike(self, stream: int, sections: Sequence[tuple[int, Section]]) -> None:
-        """`bring`, `complete` and `write`, where only this has arrived, of one stream by source."""
-        self._since = clock()
+        """`bring` or `write`, of one stream by source; `complete` comes after all that is brought."""
+        self._since = self._since or clock()
         if stream & 1:  # as in `write`
             if self.awaited:
                 self.complete()
@@ -607,7 +607,6 @@ class Patterns(Participant):
         for source, section in sections:
             if not bring(source, NOTHING if section[3] is None else section[3]):
                 self._unasked(source)
-        self.complete()
 
     def _unasked(self, source: int) -> NoReturn:
         self._differ(

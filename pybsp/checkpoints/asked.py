@@ -59,12 +59,11 @@ def asked(operation: str, checkpoint: Sequence[str] | None, every: Every | None)
             raise usage_error(settings.CHECKPOINT, "one folder, or two with a colon between", checkpoint)
     if not checkpoint:
         return None
-    keep = settings.text(settings.CHECKPOINT_KEEP)
-    if not keep.isdigit() or not int(keep):
-        raise usage_error(settings.CHECKPOINT_KEEP, "a number of checkpoints of at least 1", f"{keep!r}")
-    record = settings.text(settings.RECORD)
-    if record and not record.isdigit():
-        raise usage_error(settings.RECORD, "a processor's number", f"{record!r}")
+    keep, record = settings.text(settings.CHECKPOINT_KEEP), settings.text(settings.RECORD)
+    if settings.whole(keep) < 1:
+        raise usage_error(settings.CHECKPOINT_KEEP, "a number of checkpoints of at least 1", f"{keep!r:.60}")
+    if record and settings.whole(record) < 0:
+        raise usage_error(settings.RECORD, "a processor's number", f"{record!r:.60}")
     if every is None:
         every = parse(settings.CHECKPOINT_EVERY, settings.text(settings.CHECKPOINT_EVERY))
     return CheckpointOptions(tuple(Path(one) for one in checkpoint), every, int(keep), int(record or -1))

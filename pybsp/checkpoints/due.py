@@ -6,7 +6,8 @@ import math
 import re
 from typing import Any, NamedTuple
 
-from ..errors import UsageError
+from ..errors import UsageError, brief
+from ..ground import settings
 
 EVERY = "mtbf=24h"  # unless something else is said
 _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -68,8 +69,9 @@ def parse(operation: str, every: Any) -> Every:
         return Every(supersteps=every)
     if isinstance(every, str):
         text = every.strip()
-        if text.isdigit() and int(text):
-            return Every(supersteps=int(text))
+        supersteps = settings.whole(text)
+        if supersteps > 0:
+            return Every(supersteps=supersteps)
         name, equals, rest = text.rpartition("=")
         found = _DURATION.fullmatch(rest.strip())
         seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
@@ -79,5 +81,5 @@ def parse(operation: str, every: Any) -> Every:
             return Every(mtbf=seconds)
     raise UsageError(
         f"{operation}: argument every: expected a number of supersteps, a time (as '30s', '5min', '2h') or the mean "
-        f"time between failures (as 'mtbf=24h', from which the best interval follows), got {every!r}"
+        f"time between failures (as 'mtbf=24h', from which the best interval follows), got {brief(every)}"
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import UsageError, brief
 from ..supersteps.participant import Saving
 from ..transport import SAVE
 from ..transport.virtual import VirtualTransport
@@ -58,7 +58,7 @@ class Failures:
         for name in ("mtbf", "checkpoint", "restart"):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or not 0 <= value < math.inf or (name == "mtbf" and not value):
-                raise UsageError(f"pybsp.Failures: argument {name}: expected seconds, got {value!r}")
+                raise UsageError(f"pybsp.Failures: argument {name}: expected seconds, got {brief(value)}")
 
 
 class Fate:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from ..errors import harmless
@@ -181,7 +181,7 @@ def title(number: int, run: dict[str, Any]) -> str:
     )
 
 
-def _tables(records: Supersteps, machine: dict[str, Any], every: bool, width: int) -> Iterator[Table | Text]:
+def _tables(records: Supersteps, machine: dict[str, Any], every: bool, width: int) -> Iterator[RenderableType]:
     """The table, and what it leaves out to fit into so many columns of text; 0: into any."""
     total, rows = records.total, list(records if every else records.totals())
     numbers = [*(range(len(rows)) if every else (row.supersteps for row in rows)), total.supersteps]

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from ..errors import UsageError, argument_error
+from ..errors import UsageError, argument_error, brief
 from ..processes.process import MOST_PROCESSORS
 
 
@@ -72,7 +72,7 @@ def integer(name: str, argument: str, value: Any, least: int, most: int | None =
         number = least - 1
     if number < least or (most is not None and number > most):
         upto = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise argument_error(name, argument, f"{kind or 'a whole number'} {upto}", f"{value!r:.60}")
+        raise argument_error(name, argument, f"{kind or 'a whole number'} {upto}", brief(value))
     return number
 
 
@@ -84,11 +84,26 @@ def flag(name: str, argument: str, value: Any) -> bool:
         raise argument_error(name, argument, "True or False", f"{what(value)} ({error})") from None
 
 
+def plain_dtype(operation: str, dtype: DTypeLike, argument: str = "dtype") -> np.dtype[Any]:
+    """An argument that is a dtype, of anything but objects; else a UsageError."""
+    try:
+        found = np.dtype(dtype)
+    except (TypeError, ValueError) as error:
+        raise argument_error(operation, argument, "a numpy dtype", f"{brief(dtype)} ({error})") from None
+    if found.hasobject:
+        expected = "plain data"
+        way_out = "send objects with bsp.send"
+        raise argument_error(
+            operation, argument, expected, f"{brief(dtype, 80)}, whose items are Python objects", way_out
+        )
+    return found
+
+
 def processors(operation: str, given: Any) -> int:
     """The argument p: how many processors there are to be; a UsageError where it is no number of them."""
     number = whole(given)
     if number is None or not 1 <= number <= MOST_PROCESSORS:
-        raise argument_error(operation, "p", f"a whole number from 1 to {MOST_PROCESSORS}", f"{given!r:.40}")
+        raise argument_error(operation, "p", f"a whole number from 1 to {MOST_PROCESSORS}", brief(given, 40))
     return number
 
 
@@ -97,7 +112,7 @@ def what(thing: Any) -> str:
     if isinstance(thing, np.ndarray):
         of_class = "" if type(thing) is np.ndarray else f"{type(thing).__name__} of "
         return f"{of_class}{thing.dtype} of shape {thing.shape}"
-    return f"{type(thing).__name__} {thing!r:.60}"
+    return f"{type(thing).__name__} {brief(thing)}"
 
 
 def few(pids: Sequence[int]) -> str:
@@ -126,7 +141,7 @@ def check_program(operation: str, argument: str, program: Any, of: str = "BSP ma
     """
     expected = f"{operation}: argument {argument}: expected a function of a {of}"
     if not callable(program):
-        raise UsageError(f"{expected}, got {program!r}")
+        raise UsageError(f"{expected}, got {brief(program)}")
     name = getattr(program, "__qualname__", program)
     call = type(program).__call__
     called = call if inspect.isfunction(call) else program  # of an object of a class of one's own, what that says

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError, harmless
+from ..errors import UsageError, brief, harmless
 from .files import require_regular
 
 Decoder = Callable[[Any], Any]
@@ -131,7 +131,7 @@ def shown(value: Any) -> str:
         return f"a list of {len(value)}"
     if value is None or isinstance(value, bool):
         return json.dumps(value)
-    return f"{value!r:.60}"
+    return brief(value)
 
 
 # -- decoders of one value ---------------------------------------------------------------------------------------------

@@ -72,6 +72,7 @@ OF_OTHERS = (
     *("PYBSP_FAULT", "PYBSP_KILLS", "PYBSP_KILLS_MARKS"),
 )
 
+_DIGITS = 100  # fewer have all whole numbers that a variable may say
 _warned = False
 _processor_0s: dict[str, str] = {}  # of those that are not set here
 
@@ -87,6 +88,12 @@ def progress() -> str:
     if given not in ("", *PROGRESSES):
         raise UsageError(f"environment variable {PROGRESS}: expected one of {', '.join(PROGRESSES)}, got {given!r:.40}")
     return given
+
+
+def whole(given: str) -> int:
+    """The whole number that text of digits is; -1 where it is none, or one of more digits than any size has."""
+    # Not all that `isdigit` takes for one is a digit to `int`, nor does that read any number of them.
+    return int(given) if given.isdecimal() and len(given) < _DIGITS else -1
 
 
 def seconds(name: str) -> float:

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
-from ..errors import UsageError, argument_error, usage_error
+from ..errors import UsageError, argument_error, brief, usage_error
 from ..ground.convert import few, integer, whole
 from ..ground.instead import hinting
 from ..ground.public import Public
@@ -225,7 +225,7 @@ def _whole(operation: str, argument: str, value: Any, end: int) -> int:
     except TypeError:
         number = -1
     if not 0 <= number < end:
-        raise argument_error(operation, argument, f"a whole number from 0 to {end - 1}", f"{value!r:.60}")
+        raise argument_error(operation, argument, f"a whole number from 0 to {end - 1}", brief(value))
     return number
 
 
@@ -238,10 +238,10 @@ def checked_members(members: Iterable[SupportsIndex], p: int, pid: int) -> tuple
         numbers = [None]
     pids = tuple(one for one in numbers if one is not None)
     if len(pids) < len(numbers):
-        raise usage_error(name, f"pids, whole numbers from 0 to {p - 1}", f"{members!r:.60}") from None
+        raise usage_error(name, f"pids, whole numbers from 0 to {p - 1}", brief(members)) from None
     for one in pids:
         if not 0 <= one < p:
-            raise usage_error(name, f"processors from 0 to {p - 1}", f"{one} among {few(pids)}")
+            raise usage_error(name, f"processors from 0 to {p - 1}", f"{brief(one)} among {brief(pids)}")
     if len(set(pids)) < len(pids):
         twice = next(one for one in pids if pids.count(one) > 1)
         raise usage_error(name, "each processor once", f"{twice} twice among {few(pids)}")
@@ -255,6 +255,6 @@ def checked_grid(rows: SupportsIndex, columns: SupportsIndex, p: int) -> tuple[i
     """The arguments of `bsp.grid`: whole numbers of at least 1 whose product is p; else a UsageError."""
     sizes = integer("bsp.grid", "rows", rows, 1), integer("bsp.grid", "columns", columns, 1)
     if sizes[0] * sizes[1] != p:
-        got = f"{sizes[0]} * {sizes[1]} = {sizes[0] * sizes[1]}"
+        got = f"{brief(sizes[0])} * {brief(sizes[1])} = {brief(sizes[0] * sizes[1])}"
         raise usage_error("bsp.grid: arguments rows and columns", f"rows * columns = p = {p}", got)
     return sizes

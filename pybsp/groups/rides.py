@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeVar
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import UsageError, brief
 from ..ground.chunk import Counted
 from ..rides.ride import Letter, Ride, Rides, Stream, Supersteps, signature
 from ..transport import Arrival
@@ -54,7 +54,7 @@ class Numbering:
         """The error for a number that the group has not."""
         return UsageError(
             f"{operation}: argument {argument}: expected a number of the group from 0 to {len(self.members) - 1}, got "
-            f"{number!r:.60}"
+            f"{brief(number)}"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import argument_error
+from ..errors import argument_error, brief
 from ..ground.convert import whole as whole
 
 CAPACITIES = ("global", "window", "per-pair", None)  # how MPI ranks respect the capacity: see ranks.py
@@ -19,7 +19,7 @@ def destination(dest: Any, p: int, pid: int) -> int:
         return number
     others = f"from 0 to {p - 1} and not {pid} itself" if p > 1 else "and there is none: p = 1"
     way_out = "keep what is for this processor in a variable"
-    raise argument_error("proc.send", "dest", f"another processor, {others}", f"{dest!r:.60}", way_out)
+    raise argument_error("proc.send", "dest", f"another processor, {others}", brief(dest), way_out)
 
 
 def whole_steps(operation: str, argument: str, steps: Any, least: int | None = None) -> int:
@@ -29,4 +29,4 @@ def whole_steps(operation: str, argument: str, steps: Any, least: int | None = N
         return number
     expected = "a whole number of steps" + ("" if least is None else f" of at least {least}")
     expected += "" if number is None or abs(number) <= MOST_STEPS else ", below 2^63"
-    raise argument_error(operation, argument, expected, f"{steps!r:.60}", "times are counted in steps")
+    raise argument_error(operation, argument, expected, brief(steps), "times are counted in steps")

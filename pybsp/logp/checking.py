@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from ..errors import argument_error
+from ..errors import argument_error, brief
 from ..machines.logp import LogPMachine
 from .arguments import whole
 from .differences import difference_of_results
@@ -161,7 +161,7 @@ def check(
     for name, value, least in (("executions", executions, 1), ("orders", orders, 0), ("seed", seed, 0)):
         number = whole(value)
         if number is None or number < least:
-            raise argument_error(operation, name, f"a whole number of at least {least}", f"{value!r}")
+            raise argument_error(operation, name, f"a whole number of at least {least}", brief(value))
         numbers.append(number)
     executions, orders, seed = numbers
     exploration = _Exploration(machine, body_of(program, args, kwargs, operation), executions)

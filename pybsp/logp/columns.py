@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled import goal as compiled
-from ..errors import UsageError, argument_error
+from ..errors import UsageError, argument_error, brief
 from ..machines.logp import LogPMachine
 from .engine import Simulation
 from .operations import ANY, CALC, RECV, SEND, Channel, Operation, channels_to, receiving
@@ -67,7 +67,7 @@ class Columns(Sequence[Sequence[Operation]]):
         all_listed = isinstance(lists, (list, tuple)) and all(isinstance(one, (list, tuple)) for one in lists)
         if not lists or not all_listed or not all(isinstance(each, Operation) for one in lists for each in one):
             expected = "a list of Operations for each processor, of one at least"
-            raise argument_error("pybsp.logp.Goal", "lists", expected, f"{lists!r:.80}")
+            raise argument_error("pybsp.logp.Goal", "lists", expected, brief(lists, 80))
         begins = np.cumsum([0, *map(len, lists)])
         rows: list[tuple[int, int, int, int]] = []
         waits: list[tuple[int, int, int]] = []

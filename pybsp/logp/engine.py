@@ -20,7 +20,7 @@ from typing import Any, NoReturn, Protocol, overload
 import greenlet
 import numpy as np
 
-from ..errors import DeadlockError, ProcessorError, UnreceivedError, UsageError, usage_error
+from ..errors import DeadlockError, ProcessorError, UnreceivedError, UsageError, brief, usage_error
 from ..ground.failures import note_place
 from ..ground.instead import hinting
 from ..machines.logp import LogPMachine
@@ -475,7 +475,7 @@ class Engine:
             if len(answer) == room == len(set(indices)):
                 return indices
         expected = f"{room} different indices below {n}"
-        raise usage_error(f"{type(self._schedule).__name__}.acceptances", expected, f"{answer!r:.200}")
+        raise usage_error(f"{type(self._schedule).__name__}.acceptances", expected, brief(answer, 200))
 
     def at(self, time: int) -> _Events:
         """What happens at a time that has not passed."""

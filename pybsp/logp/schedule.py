@@ -22,7 +22,7 @@ import math
 import random
 from collections.abc import Callable, Sequence, Set
 
-from ..errors import UsageError
+from ..errors import UsageError, brief
 from ..machines.logp import LogPMachine
 from .arguments import SCHEDULES as SCHEDULES
 from .arguments import whole
@@ -268,7 +268,7 @@ def schedule_of(schedule: str | Schedule | Callable[[int, int, int], int], seed:
     """The schedule that an argument means; a UsageError where there is none of that name, or the seed is no number."""
     number = whole(seed)
     if number is None:
-        raise UsageError(f"{operation}: argument seed: expected a whole number, got {seed!r}")
+        raise UsageError(f"{operation}: argument seed: expected a whole number, got {brief(seed)}")
     if isinstance(schedule, Schedule):
         return schedule
     if isinstance(schedule, str) and schedule == "random":

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..errors import UsageError, argument_error
+from ..errors import UsageError, argument_error, brief
 from ..ground import settings
 from ..ground.convert import check_program, processors
 from ..machines.logp import LogPMachine
@@ -80,7 +80,7 @@ def simulate(
         given = _listed(starts) or []
         times = [start for start in map(whole, given) if start is not None and 0 <= start <= MOST_STEPS]
         if not len(times) == len(given) == machine.p:
-            raise argument_error(operation, "starts", f"{machine.p} times of at least 0", f"{starts!r:.80}")
+            raise argument_error(operation, "starts", f"{machine.p} times of at least 0", brief(starts, 80))
     body = body_of(program, args, kwargs, operation)
     return Engine(machine, schedule_of(schedule, seed, operation), sized=True).run([body] * machine.p, times)
 
@@ -91,9 +91,9 @@ def body_of(
     """What a processor does: the program with its arguments, a sequence and a mapping from names; else a UsageError."""
     given = None if isinstance(args, (str, bytes)) else _listed(args)
     if given is None:
-        raise argument_error(operation, "args", "a sequence of the program's arguments", f"{args!r:.80}")
+        raise argument_error(operation, "args", "a sequence of the program's arguments", brief(args, 80))
     if kwargs is not None and not (isinstance(kwargs, Mapping) and all(isinstance(name, str) for name in kwargs)):
-        raise argument_error(operation, "kwargs", "a mapping from names of arguments, or None", f"{kwargs!r:.80}")
+        raise argument_error(operation, "kwargs", "a mapping from names of arguments, or None", brief(kwargs, 80))
     return functools.partial(_call, program, given, kwargs or {})
 
 

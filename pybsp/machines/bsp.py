@@ -18,7 +18,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError, usage_error
+from ..errors import UsageError, brief, usage_error
 from ..ground.decoding import Decoder, decode, each, fields, flag, one_of, optional, rate, table, untouched
 from ..ways import (
     BY_GET,
@@ -260,7 +260,7 @@ class BSPMachine(MachinePart):
                 form(getattr(self, name))
         except (TypeError, ValueError):
             value = getattr(self, name)
-            raise UsageError(f"BSPMachine: {name} must be {forms[name][0]}, got {value!r:.80}") from None
+            raise UsageError(f"BSPMachine: {name} must be {forms[name][0]}, got {brief(value, 80)}") from None
 
     def _check_segments(self) -> None:
         rows = self.segments

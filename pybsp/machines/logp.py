@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UsageError, argument_error, usage_error
+from ..errors import UsageError, argument_error, brief, usage_error
 from ..ground.decoding import LARGEST, each, flag, number, optional, table
 from ..processes.process import MOST_PROCESSORS
 from .bsp import BSPMachine
@@ -80,11 +80,15 @@ class LogPMachine(MachinePart):
             value = getattr(self, name)
             if type(value) is not int or value < least:
                 unit = "" if name == "p" else " of steps"
-                raise UsageError(f"LogPMachine: {name} must be a whole number{unit}, at least {least}, got {value!r}")
+                raise UsageError(
+                    f"LogPMachine: {name} must be a whole number{unit}, at least {least}, got {brief(value)}"
+                )
             if name == "p" and value > MOST_PROCESSORS:
-                raise UsageError(f"LogPMachine: p must be at most {MOST_PROCESSORS}, got {value!r}")
+                raise UsageError(f"LogPMachine: p must be at most {MOST_PROCESSORS}, got {brief(value)}")
             if name != "p" and value > LARGEST:  # in seconds, as a file has it, it would be no whole number of steps
-                raise UsageError(f"LogPMachine: {name} must be at most 2^53 steps, got {value!r}; take a longer step")
+                raise UsageError(
+                    f"LogPMachine: {name} must be at most 2^53 steps, got {brief(value)}; take a longer step"
+                )
         if not is_finite(self.step) or self.step < _LEAST_STEP:
             raise UsageError(
                 f"LogPMachine: step must be finite and at least {_LEAST_STEP} (seconds), got {self.step!r}"
@@ -99,7 +103,7 @@ class LogPMachine(MachinePart):
             for name, ends in self.intervals.items()
         ):
             raise UsageError(
-                f"LogPMachine: intervals must be pairs of finite seconds by name, got {self.intervals!r:.80}"
+                f"LogPMachine: intervals must be pairs of finite seconds by name, got {brief(self.intervals, 80)}"
             )
 
     @property
@@ -182,7 +186,7 @@ class LogPMachine(MachinePart):
             raise usage_error("LogPMachine.from_bsp", expected, type(machine).__name__, "give the LogP machine")
         words = words.item() if isinstance(words, np.generic) else words
         if not (is_finite(words) and words >= 1):
-            raise argument_error("LogPMachine.from_bsp", "words", "a number of at least 1", f"{words!r:.60}")
+            raise argument_error("LogPMachine.from_bsp", "words", "a number of at least 1", brief(words))
         gap = machine.g * words or machine.l / 16 or 1e-9
         step = gap / 4
         if not (is_finite(step) and step > 0 and max(machine.l, machine.o_msg) / step <= LARGEST):

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import UsageError, harmless
+from ..errors import UsageError, brief, harmless
 from ..ground.decoding import Decoder, decode, fields, number, read_json, shown, versioned, whole
 from ..ground.files import path_of, writing
 from ..processes.process import MOST_PROCESSORS
@@ -112,7 +112,7 @@ class MachinePart:
         for parameter, positive in signs.items():
             value = getattr(self, parameter)
             if not isinstance(value, (int, float)) or isinstance(value, bool):
-                raise UsageError(f"{name}: {parameter} must be a number, got {value!r}")
+                raise UsageError(f"{name}: {parameter} must be a number, got {brief(value)}")
             if positive and not is_rate(value):
                 raise UsageError(
                     f"{name}: {parameter} must be finite and above 0 (flop/s), and 1/{parameter} finite, "
@@ -121,18 +121,17 @@ class MachinePart:
             if not (is_finite(value) and value >= 0):
                 raise UsageError(f"{name}: {parameter} must be finite and at least 0 (seconds), got {shown(value)}")
         if type(self.p) is not int or self.p < 1:
-            raise UsageError(f"{name}: p must be a whole number of at least 1, got {self.p!r}")
+            raise UsageError(f"{name}: p must be a whole number of at least 1, got {brief(self.p)}")
         if self.p > MOST_PROCESSORS:
-            raise UsageError(f"{name}: p must be at most {MOST_PROCESSORS}, got {self.p!r}")
+            raise UsageError(f"{name}: p must be at most {MOST_PROCESSORS}, got {brief(self.p)}")
 
     def _check_errors(self) -> None:
         """Refuse relative errors that are no numbers of at least 0."""
         for parameter in ("error_median", "error_p95"):
             value = getattr(self, parameter)
             if value is not None and not (is_finite(value) and value >= 0):
-                raise UsageError(
-                    f"{type(self).__name__}: {parameter} must be a relative error of at least 0 or None, got {value!r}"
-                )
+                must = f"{parameter} must be a relative error of at least 0 or None"
+                raise UsageError(f"{type(self).__name__}: {must}, got {brief(value)}")
 
 
 def python_numbers(value: Any) -> Any:
@@ -194,4 +193,4 @@ def read_parts(file: Path) -> dict[str, Any]:
 def check_calibrated(name: str, calibrated: Any) -> None:
     """Refuse what is not true or false, which no machine file would hold."""
     if not isinstance(calibrated, bool):
-        raise UsageError(f"{name}: calibrated must be True or False, got {calibrated!r:.60}")
+        raise UsageError(f"{name}: calibrated must be True or False, got {brief(calibrated)}")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec
 
-from ..errors import UsageError
+from ..errors import UsageError, brief
 from .machine_file import is_finite
 
 Sizes = ParamSpec("Sizes")
@@ -33,7 +33,7 @@ def pricing(price: Callable[Sizes, float]) -> Callable[Sizes, float]:
             _, *given = {**dict(zip(names, args, strict=False)), **kwargs}.items()  # without self
             name, size = next((name, size) for name, size in given if size is not None and not is_finite(size))
             raise TooLargeError(
-                f"{price.__qualname__}: argument {name}: expected none beyond what a float can be, got {size!r:.60}"
+                f"{price.__qualname__}: argument {name}: expected none beyond what a float can be, got {brief(size)}"
             ) from None
 
     return priced

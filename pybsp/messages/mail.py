@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled import core
-from ..errors import BoundsError, UsageError
+from ..errors import BoundsError, UsageError, brief
 from ..ground.convert import indices_of
 from ..ground.copying import beside, copy
 from ..ground.dtypes import SCALARS, SIMPLE, dtype_of, form_of
@@ -430,18 +430,18 @@ class Inbox(Public, Sequence[Message], metaclass=_ListedSequence):
     def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
         if not isinstance(index, (slice, int, np.integer)):
             raise UsageError(
-                f"bsp.inbox[...]: expected an int or a slice, got {type(index).__name__} {index!r:.40}; messages "
-                f"with that tag are [m for m in bsp.inbox if m.tag == {index!r:.40}]"
+                f"bsp.inbox[...]: expected an int or a slice, got {type(index).__name__} {brief(index, 40)}; messages "
+                f"with that tag are [m for m in bsp.inbox if m.tag == {brief(index, 40)}]"
             )
         try:
             return self._messages()[index]
         except IndexError:
+            assert not isinstance(index, slice)  # none is outside
             way_out = "`len(bsp.inbox)` tells it, and iterating needs no index"
             if self._outgoing:
                 way_out = "what was sent since the last sync (bsp.send) has not arrived; call bsp.sync() first"
-            raise BoundsError(
-                f"bsp.inbox[{index}]: expected {indices_of(len(self), 'message', 'none has arrived')}; {way_out}"
-            ) from None
+            expected = indices_of(len(self), "message", "none has arrived")
+            raise BoundsError(f"bsp.inbox[{brief(int(index))}]: expected {expected}; {way_out}") from None
 
     def __repr__(self) -> str:
         return f"<inbox: {len(self)} messages, {self.nbytes} bytes>"

@@ -49,7 +49,7 @@ def launcher(n: int, exported: Sequence[str] = (), hosts: str = "") -> list[str]
     version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
     if "Open MPI" in version or "prte" in version.lower():
         # A step has as many slots as tasks, and a host that is named one, or its number.
-        slots = sum(int(count) if count.isdigit() else 1 for count in re.findall(r"[^,:]+:?([^,]*)", hosts))
+        slots = sum(int(count) if count.isdecimal() else 1 for count in re.findall(r"[^,:]+:?([^,]*)", hosts))
         if hosts and n > slots:
             command += ["--map-by", "node:OVERSUBSCRIBE"]  # else the first host would get them all
         elif not hosts and (slurm.inside() or n > default_count()):

@@ -40,7 +40,7 @@ _MARK = "PYBSP_PROCESS"  # which process is the rank: set for those that it star
 def launched() -> tuple[int, int]:
     """Number of processes that a launcher started beside this one (1 without a launcher), and this one's number."""
     for size, rank in zip(SIZES, RANKS, strict=True):
-        if os.environ.get(size, "").isdigit():
+        if os.environ.get(size, "").isdecimal():
             return int(os.environ[size]), int(os.environ.get(rank, "0"))
     step = slurm.step()
     return (step.tasks, step.task) if step else (1, 0)
@@ -95,7 +95,7 @@ class Siblings:
     def __init__(self, launcher: int) -> None:
         self._launcher, self._since = launcher, time.monotonic()
         self._ranks: dict[int, int] = {}  # of the processes that were seen
-        self._expected = next((int(os.environ[name]) for name in _HERE if os.environ.get(name, "").isdigit()), 0)
+        self._expected = next((int(os.environ[name]) for name in _HERE if os.environ.get(name, "").isdecimal()), 0)
         self._expected = self._expected or slurm.tasks_here()
 
     @property

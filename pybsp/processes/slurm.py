@@ -38,7 +38,7 @@ class JobStep(NamedTuple):
 def step(variables: Mapping[str, str] = os.environ) -> JobStep | None:
     """The step of these variables; None outside of one, and below a launcher that a step has started."""
     tasks, task = variables.get("SLURM_STEP_NUM_TASKS", ""), variables.get("SLURM_PROCID", "")
-    if not (tasks.isdigit() and task.isdigit()) or any(name in variables for name in LAUNCHER_INSIDE):
+    if not (tasks.isdecimal() and task.isdecimal()) or any(name in variables for name in LAUNCHER_INSIDE):
         return None
     kind = "pmix" if "PMIX_RANK" in variables else "pmi2" if "PMI_SIZE" in variables else "none"
     return JobStep(int(tasks), int(task), kind)
@@ -47,13 +47,13 @@ def step(variables: Mapping[str, str] = os.environ) -> JobStep | None:
 def inside(variables: Mapping[str, str] = os.environ) -> bool:
     """Whether a step of `srun` has started this process, however indirectly; the shell of `salloc` is none."""
     number = variables.get("SLURM_STEP_ID", "")
-    return bool(variables.get("SLURM_JOB_ID")) and number.isdigit() and int(number) < _LAST_STEP
+    return bool(variables.get("SLURM_JOB_ID")) and number.isdecimal() and int(number) < _LAST_STEP
 
 
 def tasks_here(variables: Mapping[str, str] = os.environ) -> int:
     """Tasks of the step on this node; 0 where it is not known."""
     node = variables.get("SLURM_NODEID", "")
-    if step(variables) is None or not node.isdigit():
+    if step(variables) is None or not node.isdecimal():
         return 0
     counts: list[int] = []
     for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", variables.get("SLURM_STEP_TASKS_PER_NODE", "")):
@@ -68,7 +68,7 @@ def allocated(variables: Mapping[str, str] = os.environ) -> int:
     if inside(variables):
         return 0
     for name in ("SLURM_NTASKS", "SLURM_NPROCS"):
-        if variables.get(name, "").isdigit():
+        if variables.get(name, "").isdecimal():
             return int(variables[name])
     # Without --ntasks Slurm says how many there may be on each node.
     found = re.findall(r"(\d+)(?:\(x(\d+)\))?", variables.get("SLURM_TASKS_PER_NODE", ""))

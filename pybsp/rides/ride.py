@@ -19,7 +19,7 @@ from inspect import GEN_CLOSED, GEN_CREATED, getgeneratorstate
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, NoReturn, SupportsIndex, TypeVar
 
-from ..errors import TicketError, UsageError, argument_error, describe, usage_error
+from ..errors import TicketError, UsageError, argument_error, brief, describe, usage_error
 from ..ground.chunk import Counted
 from ..ground.convert import what
 from ..ground.instead import hinting
@@ -197,7 +197,7 @@ class Stream:
             pids = self._pids(dests)
         except TypeError:
             expected = "several processors"
-            raise argument_error(f"{self._name}: stream.send_all", "dests", expected, f"{dests!r:.60}") from None
+            raise argument_error(f"{self._name}: stream.send_all", "dests", expected, brief(dests)) from None
         if pids:
             self._mail.operation = self._name
             words = self._mail.send_all(pids, payload, self._tag(note))

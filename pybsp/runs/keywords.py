@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..errors import UsageError, argument_error
+from ..errors import UsageError, argument_error, brief
 from ..ground.convert import flag
 
 
@@ -84,8 +84,8 @@ def timeout_of(operation: str, timeout: Any) -> float | None:
         return None
     try:
         seconds = float(timeout)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         seconds = 0.0
     if not seconds > 0:
-        raise argument_error(operation, "timeout", "None or seconds, more than 0", f"{timeout!r}")
+        raise argument_error(operation, "timeout", "None or seconds, more than 0", brief(timeout))
     return seconds

@@ -31,12 +31,12 @@ def configured_signal() -> int | None:
     if text.lower() in NONE:
         return None
     name = text.upper() if text.upper().startswith("SIG") else f"SIG{text.upper()}"
-    number = int(text) if text.isdigit() else getattr(signal, name, -1)
+    number = getattr(signal, name, settings.whole(text))
     with suppress(ValueError):
         found = signal.Signals(number)
         if found not in (signal.SIGKILL, signal.SIGSTOP):
             return found
-    raise UsageError(f"PYBSP_REPORT_SIGNAL: expected a signal, as SIGUSR1, or none, got {text!r}")
+    raise UsageError(f"PYBSP_REPORT_SIGNAL: expected a signal, as SIGUSR1, or none, got {text!r:.60}")
 
 
 def install() -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
-from ..errors import ProcessorError, UsageError
+from ..errors import ProcessorError, UsageError, brief
 from ..ground.convert import check_program, whole
 from ..ground.failures import exited_alone, outcome
 from ..ground.public import Public
@@ -338,7 +338,7 @@ def _number(operation: str, n: SupportsIndex | None) -> int:
         return default_count()
     number = whole(n)
     if number is None or number < 1:
-        raise UsageError(f"{operation}: argument n: expected a whole number of at least 1, got {n!r}")
+        raise UsageError(f"{operation}: argument n: expected a whole number of at least 1, got {brief(n)}")
     return number
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import BSPError, UsageError, where
+from ..errors import BSPError, UsageError, brief, where
 from ..processes.process import keep_from_children
 
 
@@ -79,5 +79,5 @@ class Gate:
         """The error for a processor that there is none of; raised here where nothing may be called now."""
         self.check(operation)
         return UsageError(
-            f"{operation}: argument {argument}: expected a processor from 0 to {self._p - 1}, got {pid!r}"
+            f"{operation}: argument {argument}: expected a processor from 0 to {self._p - 1}, got {brief(pid)}"
         )

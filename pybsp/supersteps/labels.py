@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from ..errors import UsageError
+from ..errors import UsageError, brief
 from ..ground.failures import note_label
 from .superstep import SuperstepEngine
 
@@ -66,5 +66,5 @@ class LabelledSuperstep(Labelled):
 def checked_label(operation: str, label: str, argument: str = "label") -> str:
     """A label, or a name that may become one; a UsageError where it is no str."""
     if not isinstance(label, str):
-        raise UsageError(f"{operation}: argument {argument}: expected a str, got {type(label).__name__} {label!r}")
+        raise UsageError(f"{operation}: argument {argument}: expected a str, got {type(label).__name__} {brief(label)}")
     return label

@@ -934,8 +934,8 @@ class SuperstepEngine:
         """The same of plain sections, as `Near.exchange_mail` brings them, and what is for this processor itself.
 
         Returns:
-            What that counts; None where there are several patterns, or some that are made: nothing was done then,
-            beside taking the notes.
+            What that counts; None where several patterns put, which is by source first, or some are made: nothing was
+            done then, beside taking the notes.
         """
         found = sections_by_stream(came, self._noted)
         for stream, section in own.items():
@@ -947,11 +947,13 @@ class SuperstepEngine:
             if PUTS < stream < JOINED:
                 return None
             words, messages, items, _ = self._deliver_stream(stream, sections, None)
-        elif sum([stream < 0 for stream in found]) > 1 or any(PUTS < stream < JOINED for stream in found):
+        elif [*map(_turn, found)].count(1) > 1 or any(PUTS < stream < JOINED for stream in found):
             return None
         else:
             words = messages = items = 0
             for stream in sorted(found, key=_turn):
+                if stream == PUTS and self.patterns.awaited:
+                    self.patterns.complete()
                 of_stream = self._deliver_stream(stream, found[stream], None)
                 words, messages, items = words + of_stream[0], messages + of_stream[1], items + of_stream[2]
         if self._noted:  # they count too

@@ -31,7 +31,7 @@ def under_launcher() -> bool:
     return (
         "PMIX_RANK" in os.environ
         or (step is not None and step.tasks > 1)
-        or any(os.environ.get(size, "").isdigit() for size in SIZES)
+        or any(os.environ.get(size, "").isdecimal() for size in SIZES)
     )
 
 

@@ -37,7 +37,7 @@ def short_requests(version: str) -> Iterator[None]:
     """
     step = slurm.step()
     number = os.environ.get(FILE, "")
-    if step is None or step.kind != "pmi2" or not version.startswith("MPICH") or not number.isdigit():
+    if step is None or step.kind != "pmi2" or not version.startswith("MPICH") or not number.isdecimal():
         yield
         return
     file = int(number)

@@ -131,6 +131,8 @@ atexit.register(free_windows)  # at import, so that it comes after what a progra
 def configured_bytes() -> int:
     """Bytes of a rank's part, at most: PYBSP_SHARED."""
     text = settings.text(settings.SHARED)
-    if text and not text.isdigit():
-        raise usage_error("PYBSP_SHARED", "a number of bytes, of each rank's shared memory, or 0 for none", f"{text!r}")
-    return int(text) if text else LARGEST
+    size = settings.whole(text) if text else LARGEST
+    if size < 0:
+        expected = "a number of bytes, of each rank's shared memory, or 0 for none"
+        raise usage_error("PYBSP_SHARED", expected, f"{text!r:.60}")
+    return size

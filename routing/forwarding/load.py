@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...errors import argument_error
+from ...errors import argument_error, brief
 from ...machines.bsp import BSPMachine
 from ...machines.ebsp import EBSPMachine
 from ..relation import Relation
@@ -65,7 +65,7 @@ def routes(operation: str, relation: Relation, words: ArrayLike) -> Routes:
     counts = np.asarray(words)
     if counts.dtype.kind not in "iu" or counts.shape not in ((), (len(relation),)) or counts.min(initial=0) < 0:
         expected = f"a whole number of at least 0, or one for each of {len(relation)} packets"
-        raise argument_error(operation, "words", expected, f"{words!r:.80}")
+        raise argument_error(operation, "words", expected, brief(words, 80))
     away = relation.sources != relation.destinations
     sources = relation.sources[away]
     order = sources.argsort(kind="stable")

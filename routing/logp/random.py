@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import UsageError
+from ...errors import UsageError, brief
 from ...logp.processor import Message
 from ...machines.logp import LogPMachine
 from .combine_broadcast import combine_broadcast, combine_start, common_start
@@ -191,11 +191,11 @@ def route_random(
     """
     proc, machine = phases.proc, phases.proc.machine
     if h is not None and (not isinstance(h, (int, np.integer)) or isinstance(h, bool) or h < 0):
-        raise UsageError(f"route_random: argument h: expected a whole number of at least 0, or None, got {h!r}")
+        raise UsageError(f"route_random: argument h: expected a whole number of at least 0, or None, got {brief(h)}")
     if beta is not None and not (isinstance(beta, (int, float)) and math.isfinite(beta) and beta > 0):
-        raise UsageError(f"route_random: argument beta: expected a number above 0, or None, got {beta!r}")
+        raise UsageError(f"route_random: argument beta: expected a number above 0, or None, got {brief(beta)}")
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
-        raise UsageError(f"route_random: argument seed: expected a whole number of at least 0, got {seed!r}")
+        raise UsageError(f"route_random: argument seed: expected a whole number of at least 0, got {brief(seed)}")
     for dest, _ in packets:
         if not 0 <= dest < proc.p:
             raise UsageError(f"route_random: packets: expected destinations 0 to {proc.p - 1}, got {dest!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...errors import RoutingError, UsageError
+from ...errors import RoutingError, UsageError, brief
 from ..relation import Relation
 from .lemmas import Lemmas
 from .network import Multibutterfly
@@ -48,7 +48,7 @@ def route(
         7
     """
     if not isinstance(L, (int, np.integer)) or L < 1:
-        raise UsageError(f"multibutterfly: L: expected a whole number of at least 1, got {L!r}")
+        raise UsageError(f"multibutterfly: L: expected a whole number of at least 1, got {brief(L)}")
     if L * relation.p > network.N:
         raise RoutingError(
             f"multibutterfly: expected N >= L*p, got N = {network.N}, L = {L}, p = {relation.p}; p to {network.N // L} "

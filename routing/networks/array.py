@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...errors import UsageError
+from ...errors import UsageError, brief
 from .fit import fit
 from .graph import Rule
 from .network import Ints
@@ -26,14 +26,14 @@ def sides_of(name: str, sides: Sequence[int]) -> tuple[int, ...]:
         or not len(sides)
         or not all(isinstance(side, (int, np.integer)) and not isinstance(side, bool) and side >= 1 for side in sides)
     ):
-        raise UsageError(f"{name}: sides: expected one or more whole numbers from 1 on, got {sides!r}")
+        raise UsageError(f"{name}: sides: expected one or more whole numbers from 1 on, got {brief(sides)}")
     return tuple(int(side) for side in sides)
 
 
 def equal_sides(name: str, p: int, d: int) -> tuple[int, ...]:
     """The sides of a grid of d dimensions with p nodes; RoutingError, UsageError where p or d do not fit."""
     if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or d < 1:
-        raise UsageError(f"{d}-d {name}: d: expected a whole number from 1 on, got {d!r}")
+        raise UsageError(f"{d}-d {name}: d: expected a whole number from 1 on, got {brief(d)}")
     return (fit(f"{d}-d {name}", p, f"side^{d} for a whole side", lambda n: n**d, 1),) * d
 
 

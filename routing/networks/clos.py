@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import UsageError
+from ...errors import UsageError, brief
 from .fit import fit
 from .network import Ints, Network
 
@@ -46,7 +46,7 @@ class KaryFatTree(Network):
         if not isinstance(spread, str) or spread not in SPREADS:
             raise UsageError(f"k-ary fat tree: spread: expected one of {', '.join(SPREADS)}, got {spread!r}")
         if isinstance(salt, bool) or not isinstance(salt, (int, np.integer)) or not 0 <= salt < 1 << 63:
-            raise UsageError(f"k-ary fat tree: salt: expected a whole number from 0 to 2**63 - 1, got {salt!r}")
+            raise UsageError(f"k-ary fat tree: salt: expected a whole number from 0 to 2**63 - 1, got {brief(salt)}")
         self._salt = mixed(np.array([salt], np.uint64))
         self.k, self.p, self.spread = 2 * half, int(p), spread
         self.name = f"{self.k}-ary fat tree of {p}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...errors import RoutingError, UsageError
+from ...errors import RoutingError, UsageError, brief
 from .fit import fit
 from .network import Ints, Network
 
@@ -50,12 +50,14 @@ class Dragonfly(Network):
             or len(shape) != 3
             or not all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) and x >= 1 for x in shape)
         ):
-            raise UsageError(f"dragonfly: shape: expected three whole numbers from 1 on, (a, t, h), got {shape!r}")
+            raise UsageError(f"dragonfly: shape: expected three whole numbers from 1 on, (a, t, h), got {brief(shape)}")
         self.shape = a, t, h = int(shape[0]), int(shape[1]), int(shape[2])
         self.groups = groups = a * h + 1
         routers = a * groups
         if p != routers * t:
-            raise RoutingError(f"dragonfly: p must be a t (a h + 1) = {routers * t} for shape {self.shape}, got {p!r}")
+            raise RoutingError(
+                f"dragonfly: p must be a t (a h + 1) = {routers * t} for shape {self.shape}, got {brief(p)}"
+            )
         self.p = p = int(p)
         self.name = f"dragonfly of {p}"
         self.nodes = p + routers

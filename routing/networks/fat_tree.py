@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...errors import UsageError
+from ...errors import UsageError, brief
 from .bits import bit_length
 from .fit import fit
 from .network import Ints, Network
@@ -51,7 +51,9 @@ class FatTree(Network):
             or len(given) != n
             or not all(isinstance(c, (int, np.integer)) and c >= 1 for c in given)
         ):
-            raise UsageError(f"fat tree: capacities: expected log p = {n} whole numbers from 1 on, got {capacities!r}")
+            raise UsageError(
+                f"fat tree: capacities: expected log p = {n} whole numbers from 1 on, got {brief(capacities)}"
+            )
         self.capacities = np.array(given, np.int64)
         self.nodes = 2 * p - 1
         self.places = np.arange(p) + p - 1

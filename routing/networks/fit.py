@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...errors import RoutingError
+from ...errors import RoutingError, brief
 from ...processes.process import MOST_PROCESSORS
 
 
@@ -21,9 +21,9 @@ def fit(name: str, p: int, rule: str, size: Callable[[int], int], first: int = 0
         RoutingError: there is none; of a whole number the text names the nearest p below and above that would fit.
     """
     if isinstance(p, bool) or not isinstance(p, (int, np.integer)):
-        raise RoutingError(f"{name}: p must be a whole number, {rule}, got {p!r}")
+        raise RoutingError(f"{name}: p must be a whole number, {rule}, got {brief(p)}")
     if p > MOST_PROCESSORS:
-        raise RoutingError(f"{name}: p must be at most {MOST_PROCESSORS}, got {p}")
+        raise RoutingError(f"{name}: p must be at most {MOST_PROCESSORS}, got {brief(int(p))}")
     n = first
     while size(n) < p:
         n += 1

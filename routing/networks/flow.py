@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...errors import RoutingError, UsageError, usage_error
+from ...errors import RoutingError, UsageError, brief, usage_error
 from ...ground.convert import whole
 from ..seeds import Seed, generator
 from .adaptive import ROUTINGS, Choice, Ways
@@ -118,7 +118,7 @@ def _check_span(operation: str, begin: Any, end: Any) -> None:
     if first is None or last is None or first >= last:
         raise UsageError(
             f"{operation}: arguments begin and end: expected whole numbers of steps, begin below end, got "
-            f"{begin!r:.60} and {end!r:.60}"
+            f"{brief(begin)} and {brief(end)}"
         )
 
 
@@ -212,13 +212,13 @@ def _check(
     until: int | None,
 ) -> None:
     if not isinstance(network, Network):
-        raise usage_error("flow: network", "a Network", f"{network!r:.80}")
+        raise usage_error("flow: network", "a Network", brief(network, 80))
     if not isinstance(injections, Injections):
-        raise usage_error("flow: injections", "Injections", f"{injections!r:.80}")
+        raise usage_error("flow: injections", "Injections", brief(injections, 80))
     times = injections.times
     if len(times) and (times[0] < 0 or (times[1:] < times[:-1]).any()):
         expected = "steps from 0 on, ascending, as `Injections.at` makes them of any order"
-        raise usage_error("flow: injections: times", expected, f"{times!r:.60}")
+        raise usage_error("flow: injections: times", expected, brief(times))
     if injections.p != network.p:
         raise RoutingError(f"flow: expected injections for p = {network.p} processors, got some for p = {injections.p}")
     if not callable(routing) and routing not in ROUTINGS:
@@ -226,7 +226,7 @@ def _check(
     for name, number, least in (("buffers", buffers, 1), ("channels", channels, 1), ("until", until, 0)):
         whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
         if number is not None and (not whole or number < least):
-            raise usage_error(f"flow: {name}", f"a whole number from {least} on, or None", f"{number!r}")
+            raise usage_error(f"flow: {name}", f"a whole number from {least} on, or None", brief(number))
 
 
 def _per_link(name: str, given: ArrayLike, links: int) -> Ints:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import UsageError
+from ...errors import UsageError, brief
 from .flow import Flow
 
 
@@ -35,7 +35,7 @@ def heat_map(flow: Flow, path: str | None = None) -> Any:
         'torus of 4 x 4: links busy up to 37 % of 203 steps'
     """
     if not isinstance(flow, Flow):
-        raise UsageError(f"heat_map: flow: expected a Flow, got {flow!r:.80}")
+        raise UsageError(f"heat_map: flow: expected a Flow, got {brief(flow, 80)}")
     try:
         figures = importlib.import_module("matplotlib.figure")
         ticker = importlib.import_module("matplotlib.cm")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...errors import usage_error
+from ...errors import brief, usage_error
 from ..decomposition import relation as checked_relation
 from ..relation import Relation
 from ..seeds import Seed, generator
@@ -128,9 +128,9 @@ class Injections(NamedTuple):
             UsageError: no relations, of several p, or as many starts as there are none.
         """
         if not (isinstance(relations, Sequence) and all(isinstance(one, Relation) for one in relations)):
-            raise usage_error("Injections.supersteps: relations", "Relations", f"{relations!r:.80}")
+            raise usage_error("Injections.supersteps: relations", "Relations", brief(relations, 80))
         if not isinstance(starts, (Sequence, np.ndarray)):
-            raise usage_error("Injections.supersteps: starts", "a step for each relation", f"{starts!r:.80}")
+            raise usage_error("Injections.supersteps: starts", "a step for each relation", brief(starts, 80))
         if not len(relations) or len(relations) != len(starts):
             expected = "one or more relations and a start for each"
             raise usage_error("Injections.supersteps", expected, f"{len(relations)} and {len(starts)}")
@@ -139,7 +139,7 @@ class Injections(NamedTuple):
             raise usage_error("Injections.supersteps: relations", "all of one p", f"p = {sizes}")
         for start in starts:
             if isinstance(start, bool) or not isinstance(start, (int, np.integer)) or not 0 <= start <= _LAST:
-                raise usage_error("Injections.supersteps: starts", "steps from 0 to 2^62", f"{start!r}")
+                raise usage_error("Injections.supersteps: starts", "steps from 0 to 2^62", brief(start))
         return cls.at(
             np.repeat(np.asarray(starts, np.int64), [relation.M for relation in relations]),
             np.concatenate([relation.sources for relation in relations]),
@@ -151,13 +151,13 @@ class Injections(NamedTuple):
 def _positive(operation: str, **numbers: object) -> None:
     for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
-            raise usage_error(f"{operation}: {name}", "a whole number from 1 on", f"{number!r}")
+            raise usage_error(f"{operation}: {name}", "a whole number from 1 on", brief(number))
 
 
 def _load(operation: str, load: object) -> None:
     if isinstance(load, bool) or not isinstance(load, (int, float, np.number)) or not 0 < load <= _MOST:
         expected = f"packets for each processor and step, above 0 and at most {_MOST:g}"
-        raise usage_error(f"{operation}: load", expected, f"{load!r:.60}")
+        raise usage_error(f"{operation}: load", expected, brief(load))
 
 
 def _destinations(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ...errors import UsageError
+from ...errors import UsageError, brief
 from ..decomposition import relation as checked_relation
 from ..seeds import generator
 from .flow import Flow, check_load, flow, period_of, source_rate
@@ -70,7 +70,7 @@ def latency_against_load(
     _steps("latency_against_load", steps, how)
     points = []
     if not isinstance(loads, Iterable):
-        raise UsageError(f"latency_against_load: loads: expected numbers, got {loads!r:.80}")
+        raise UsageError(f"latency_against_load: loads: expected numbers, got {brief(loads, 80)}")
     period = period_of(_network("latency_against_load", network), how.get("period", 1))
     for load in loads:
         if isinstance(load, (int, float, np.number)) and not isinstance(load, bool):  # else `Injections.open` says it
@@ -92,7 +92,7 @@ def latency_against_load(
 def _steps(operation: str, steps: Any, how: dict[str, Any]) -> None:
     """Check for how long traffic is to go on."""
     if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 3:
-        raise UsageError(f"{operation}: steps: expected a whole number from 3 on, got {steps!r:.60}")
+        raise UsageError(f"{operation}: steps: expected a whole number from 3 on, got {brief(steps)}")
     if "until" in how:
         raise UsageError(f"{operation}: until: is `steps`; what comes until then is measured")
 
@@ -100,7 +100,7 @@ def _steps(operation: str, steps: Any, how: dict[str, Any]) -> None:
 def _network(operation: str, network: Any) -> Network:
     """Check that it is one."""
     if not isinstance(network, Network):
-        raise UsageError(f"{operation}: network: expected a Network, got {network!r:.80}")
+        raise UsageError(f"{operation}: network: expected a Network, got {brief(network, 80)}")
     return network
 
 
@@ -140,7 +140,7 @@ def saturation(
         inf
     """
     if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)) or not 1e-6 <= tolerance < 1:
-        raise UsageError(f"saturation: tolerance: expected a part of the load, 1e-6 to 1, got {tolerance!r}")
+        raise UsageError(f"saturation: tolerance: expected a part of the load, 1e-6 to 1, got {brief(tolerance)}")
     _steps("saturation", steps, how)
     period = how.get("period", 1)
     low, high = 0.0, source_rate(network, period_of(_network("saturation", network), period))

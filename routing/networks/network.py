@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import RoutingError, usage_error
+from ...errors import RoutingError, brief, usage_error
 from ...ground.convert import whole
 from ..relation import Relation
 from ..seeds import Seed, generator
@@ -122,7 +122,7 @@ class Network(Graph):
             (19, True)
         """
         if not isinstance(relation, Relation):
-            raise usage_error(f"{self.name}: route: relation", "a Relation", f"{relation!r:.80}")
+            raise usage_error(f"{self.name}: route: relation", "a Relation", brief(relation, 80))
         if relation.p != self.p:
             raise RoutingError(
                 f"{self.name}: route: expected a relation of p = {self.p} processors, got one of p = {relation.p}"
@@ -130,7 +130,7 @@ class Network(Graph):
         check_two_phase(f"{self.name}: route", two_phase)
         steps = None if limit is None else whole(limit)
         if limit is not None and (steps is None or steps < 0):
-            raise usage_error(f"{self.name}: route: limit", "a whole number from 0 on, or None", f"{limit!r:.80}")
+            raise usage_error(f"{self.name}: route: limit", "a whole number from 0 on, or None", brief(limit, 80))
         rng = generator(f"{self.name}: route", seed)
         begin, end = self.places[relation.sources], self.ends[relation.destinations]
         how: dict[str, Any] = {"queue": queue, "ports": ports, "rng": rng, "limit": steps}
@@ -143,4 +143,4 @@ class Network(Graph):
 def check_two_phase(operation: str, two_phase: object) -> None:
     """The argument two_phase; a UsageError where it is neither True nor False."""
     if not isinstance(two_phase, (bool, np.bool_)):
-        raise usage_error(f"{operation}: two_phase", "True or False", f"{two_phase!r:.80}")
+        raise usage_error(f"{operation}: two_phase", "True or False", brief(two_phase, 80))

@@ -122,6 +122,7 @@ def test_counting_in_proportion_is_counting(p: int, degree: int, words: int) -> 
     assert plan.counted(float(words)) == plan.counted(words)
 
 
+HUGE = 10**5000  # Python writes no number of so many digits
 PLANNED = [
     one
     for package in (collectives, ebsp, baselines)
@@ -132,7 +133,7 @@ PLANNED = [
 
 @pytest.mark.parametrize("primitive", PLANNED, ids=lambda primitive: primitive.__name__)
 def test_a_plan_for_no_number_of_processors_is_refused(primitive: Any) -> None:
-    for p in (0, -1, 2.5, "3", None, [3]):
+    for p in (0, -1, 2.5, "3", None, [3], 1 << 60, HUGE):
         with pytest.raises(UsageError, match=rf"{primitive.__name__}\.plan: argument p: expected a whole number"):
             primitive.plan(p)
 
@@ -259,6 +260,79 @@ def test_what_is_no_number_and_no_name_is_refused_by_the_function_and_the_argume
 )
 def test_sizes_beyond_64_bits_are_refused_by_name(name: str, of: Callable[[], Any]) -> None:
     with pytest.raises(UsageError, match=rf"^{name}: expected sizes that are numbers of 64 bits, got larger ones"):
+        of()
+
+
+def test_a_plan_for_which_there_is_no_memory_is_refused_by_name() -> None:
+    with pytest.raises(
+        UsageError, match=r"^allgather\.plan: expected sizes for which there is memory, got larger ones"
+    ):
+        collectives.allgather.plan(1 << 24)  # 2^48 messages
+
+
+REPEATED = 1 << 60
+
+
+@pytest.mark.parametrize(
+    ("text", "of"),
+    [
+        ("broadcast_one_at_a_time.cost: argument k", lambda: baselines.broadcast_one_at_a_time.cost(MACHINE, REPEATED)),
+        ("broadcast_one_at_a_time.plan: argument k", lambda: baselines.broadcast_one_at_a_time.plan(2, REPEATED, 2)),
+        ("prefix_pipelined.cost: argument k", lambda: baselines.prefix_pipelined.cost(MACHINE, REPEATED)),
+        ("prefix_pipelined.plan: argument k", lambda: baselines.prefix_pipelined.plan(2, REPEATED, 2)),
+        ("stencil.cost: argument steps", lambda: ebsp.stencil.cost(MACHINE, (8, 8), REPEATED)),
+        ("stencil.plan: argument steps", lambda: ebsp.stencil.plan(2, (8, 8), (1, 2), REPEATED)),
+    ],
+)
+def test_more_repetitions_than_can_be_listed_are_refused(text: str, of: Callable[[], Any]) -> None:
+    with pytest.raises(UsageError, match=rf"^{text}: expected a whole number from 0 to 16777216, got {REPEATED}"):
+        of()
+
+
+@pytest.mark.parametrize(
+    ("text", "of"),
+    [
+        ("items_broadcast.plan: argument redistributed", lambda one: ebsp.items_broadcast.plan(2, 4, None, one)),
+        ("stencil.plan: argument together", lambda one: ebsp.stencil.plan(2, (8, 8), (1, 2), together=one)),
+    ],
+)
+def test_what_is_true_or_false_may_be_anything_that_python_takes_for_it(text: str, of: Callable[[Any], Any]) -> None:
+    for one, meant in ((np.True_, True), ([1], True), ([], False), ({}, False)):
+        assert str(of(one)) == str(of(meant))
+    with pytest.raises(UsageError, match=rf"^{text}: expected True or False, got int64 of shape \(3,\)"):
+        of(np.arange(3))
+
+
+@pytest.mark.parametrize(
+    ("text", "of"),
+    [
+        ("matrix_multiplication.cost", lambda one: ebsp.matrix_multiplication.cost(MACHINE, (4, 4, 4), one)),
+        ("matrix_multiplication_grid", lambda one: ebsp.matrix_multiplication_grid(MACHINE, (4, 4, 4), one)),
+        ("stencil.cost", lambda one: ebsp.stencil.cost(MACHINE, (4, 4), dtype=one)),
+        ("stencil_grid", lambda one: ebsp.stencil_grid(MACHINE, (4, 4), one)),
+    ],
+)
+def test_a_dtype_that_is_none_is_refused_by_name(text: str, of: Callable[[Any], Any]) -> None:
+    for one in ("x", 3, HUGE, [1]):
+        with pytest.raises(UsageError, match=rf"^{text}: argument dtype: expected a numpy dtype, got "):
+            of(one)
+    with pytest.raises(UsageError, match=r"^matrix_multiplication\.cost: argument dtype_b: expected a numpy dtype"):
+        ebsp.matrix_multiplication.cost(MACHINE, (4, 4, 4), float, "x")
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda: collectives.broadcast.plan(2, root=HUGE),
+        lambda: collectives.broadcast.cost(MACHINE, words=HUGE),
+        lambda: collectives.broadcast.cost(MACHINE, algorithm=HUGE),  # type: ignore[arg-type]
+        lambda: collectives.prefix.cost(MACHINE, order=HUGE),  # type: ignore[arg-type]
+        lambda: collectives.gather.cost(MACHINE, words=[1, HUGE]),
+        lambda: collectives.broadcast.cost(HUGE),  # type: ignore[arg-type]
+    ],
+)
+def test_a_number_of_more_digits_than_python_writes_is_refused_as_others_are(of: Callable[[], Any]) -> None:
+    with pytest.raises(UsageError, match=r": argument \w+: expected .*, got .*<not shown: Exceeds the limit \(4300"):
         of()
 
 

@@ -136,6 +136,41 @@ def test_what_is_got_into_an_array_is_there_before_what_is_put_to_it(spmd: Spmd)
     assert spmd(main) == [[[100 + 10 * (k % p), 201 + 10 * (k % p)], [7, 8]] for k in range(1, p + 1)]
 
 
+def test_several_gets_of_one_superstep_bring_what_each_asks_for_before_what_is_put(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x, y = bsp.array(2, np.int64), bsp.array(3, np.int64)
+        bsp.sync()
+        right = (bsp.pid + 1) % bsp.p
+        first, put = x.pattern(right, [1, 1]), x.pattern(right, None)
+        second = y.pattern([right, right, bsp.pid], [2, 0, 1])
+        bsp.sync()
+        seen = []
+        for puts in ("", "array", "pattern", "array and pattern"):
+            x.local[:], y.local[:] = np.arange(2) + 10 * bsp.pid, np.arange(3) - 10 * bsp.pid
+            bsp.sync()
+            first.get(into=x.local)
+            ticket = second.get()
+            if "array" in puts:
+                x.put(right, [7, 8])
+            if "pattern" in puts:
+                put.put([100, 200], np.add)
+            bsp.send(right, puts)
+            bsp.sync()
+            seen.append((x.local.tolist(), ticket.value.tolist(), bsp.inbox[0].payload))
+        return seen
+
+    for pid, seen in enumerate(spmd(main)):
+        right = (pid + 1) % spmd.p
+        second = [2 - 10 * right, -10 * right, 1 - 10 * pid]
+        got = [10 * right + 1] * 2
+        assert seen == [
+            (got, second, ""),
+            ([7, 8], second, "array"),
+            ([got[0] + 100, got[1] + 200], second, "pattern"),
+            ([107, 208], second, "array and pattern"),
+        ]
+
+
 def test_a_get_of_a_pattern_has_no_place_among_the_puts(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         x = bsp.array(2, np.int64)
