@@ -147,34 +147,6 @@ class ListProcessor(SimulatedProcessor):
                 heapq.heappush(self._ready, number)
 
 
-class ProcessorClock:
-    """The times of a processor, by what it has done; for who reads them off a trace."""
-
-    def __init__(self, machine: LogPMachine, start: int = 0) -> None:
-        self._machine = machine
-        self.time = start
-        self._next_submission = self._next_acquisition = start
-        self._received = False
-
-    def submission(self) -> int:
-        """When the next message is submitted, if it is prepared at once."""
-        return max(self.time + self._machine.o, self._next_submission)
-
-    def acquisition(self, words: int) -> int:
-        """When the next acquisition begins, if the message is there."""
-        further = streaming(self._machine, words) if self._received else 0
-        return max(self.time, self._next_acquisition + further)
-
-    def accepted(self, at: int, accepted: int, words: int) -> None:
-        further = streaming(self._machine, words)
-        self._next_submission = max(at + further + self._machine.G, accepted + further + 1 if accepted > at else 0)
-        self.time = accepted
-
-    def acquired(self, begin: int) -> None:
-        self._received, self.time = True, begin + self._machine.o
-        self._next_acquisition = begin + self._machine.G
-
-
 def operations_of(trace: Trace, unit: float, starts: Sequence[int] | None = None) -> list[list[Operation]]:
     """Of an execution whose messages were all acquired, each processor's operations, one after the other.
 
@@ -212,7 +184,9 @@ class _Event(NamedTuple):
 def _operations(machine: LogPMachine, events: Sequence[_Event], unit: float, start: int) -> list[Operation]:
     """One after the other; between two so much computing as explains the time of the second."""
     found: list[Operation] = []
-    clock = ProcessorClock(machine, start)
+    o, G = machine.o, machine.G
+    time = next_submission = next_acquisition = start
+    received = False
 
     def add(kind: int, size: int, peer: int = 0) -> None:
         found.append(Operation(kind, size, peer, requires=(len(found) - 1,) if found else ()))
@@ -220,12 +194,16 @@ def _operations(machine: LogPMachine, events: Sequence[_Event], unit: float, sta
     if start:
         add(CALC, round(start * unit))
     for begin, ended, kind, peer, ready, words in events:
-        least = clock.submission() - machine.o if kind == SEND else max(clock.acquisition(words), ready)
+        further = streaming(machine, words)
+        if kind == SEND:
+            least = max(time, next_submission - o)
+        else:
+            least = max(time, next_acquisition + further * received, ready)
         if begin > least:
-            add(CALC, round((begin - clock.time) * unit))
+            add(CALC, round((begin - time) * unit))
         add(kind, 8 * words, peer)
         if kind == SEND:
-            clock.accepted(ready, ended, words)
+            time, next_submission = ended, max(ready + further + G, ended + further + 1 if ended > ready else 0)
         else:
-            clock.acquired(begin)
+            time, next_acquisition, received = begin + o, begin + G, True
     return found
