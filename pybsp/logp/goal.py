@@ -259,7 +259,7 @@ class Goal:
         """
         operation = "pybsp.logp.Goal.simulate"
         columns = Columns.of(self.lists)
-        machine, chosen = machine_of(Goal.simulate, self.p, machine, operation), schedule_of(schedule, seed, operation)
+        machine, chosen = machine_of(self.p, machine, operation), schedule_of(schedule, seed, operation)
         if not columns.end:
             lists = list(self.lists)
             Goal(lists)._require_end([[_ListPlace(pid, k) for k in range(len(one))] for pid, one in enumerate(lists)])
