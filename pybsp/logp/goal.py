@@ -47,6 +47,7 @@ from .operations import (
     channels_to,
     operations_of,
     receiving,
+    waits_of,
 )
 from .schedule import Schedule, schedule_of
 from .simulation import machine_of
@@ -333,35 +334,28 @@ class Goal:
     def _circle(self, channels: Sequence[Sequence[tuple[int, Channel]]]) -> list[tuple[int, int]]:
         """Operations, by rank and number, each of which waits for the next, and the last for the first; none where all
         are done."""
-        waits = [[len(one.requires) + len(one.irequires) for one in operations] for operations in self.lists]
-        after: list[list[list[tuple[int, bool]]]] = [[[] for _ in operations] for operations in self.lists]
-        for pid, operations in enumerate(self.lists):
-            for number, one in enumerate(operations):
-                for others, whole in ((one.requires, True), (one.irequires, False)):
-                    for other in others:
-                        after[pid][other].append((number, whole))
+        waits, at_end, at_begin = zip(*map(waits_of, self.lists), strict=True)
         ready = deque((pid, k) for pid, counts in enumerate(waits) for k, count in enumerate(counts) if not count)
         begun = [[False] * len(operations) for operations in self.lists]
         done = [[False] * len(operations) for operations in self.lists]
         there: Counter[tuple[int, Channel]] = Counter()
         posted: dict[tuple[int, Channel], deque[int]] = {}
 
-        def release(pid: int, number: int, ended: bool) -> None:
-            for other, whole in after[pid][number]:
-                if whole == ended:
-                    waits[pid][other] -= 1
-                    if not waits[pid][other]:
-                        ready.append((pid, other))
+        def release(pid: int, numbers: Sequence[int]) -> None:
+            for other in numbers:
+                waits[pid][other] -= 1
+                if not waits[pid][other]:
+                    ready.append((pid, other))
 
         def end(pid: int, number: int) -> None:
             done[pid][number] = True
-            release(pid, number, True)
+            release(pid, at_end[pid][number])
 
         while ready:
             pid, number = ready.popleft()
             one, channel = self.lists[pid][number], channels[pid][number]
             begun[pid][number] = True
-            release(pid, number, False)
+            release(pid, at_begin[pid][number])
             if one.kind == RECV:
                 if there[channel]:
                     there[channel] -= 1

@@ -52,20 +52,26 @@ def receiving(channels: Set[Channel], source: int, tag: int) -> list[Channel]:
     return [one for one in ((source, tag), (source, ANY), (ANY, tag), (ANY, ANY)) if one in channels]
 
 
+def waits_of(operations: Sequence[Operation]) -> tuple[list[int], list[list[int]], list[list[int]]]:
+    """Of a processor's operations, for how many each waits; by whom its end is awaited, and by whom its begin."""
+    counts = [len(one.requires) + len(one.irequires) for one in operations]
+    at_end: list[list[int]] = [[] for _ in operations]
+    at_begin: list[list[int]] = [[] for _ in operations]
+    for number, one in enumerate(operations):
+        for other in one.requires:
+            at_end[other].append(number)
+        for other in one.irequires:
+            at_begin[other].append(number)
+    return counts, at_end, at_begin
+
+
 class ListProcessor(SimulatedProcessor):
     """Does its operations, as its engine lets it go on; it is its own task."""
 
     def __init__(self, engine: Engine, pid: int, operations: Sequence[Operation]) -> None:
         super().__init__(engine, pid, 0)
         self._operations = operations
-        self._waits_for = [len(one.requires) + len(one.irequires) for one in operations]
-        self._enders: list[list[int]] = [[] for _ in operations]  # who requires each
-        self._beginners: list[list[int]] = [[] for _ in operations]  # who irequires each
-        for number, one in enumerate(operations):
-            for other in one.requires:
-                self._enders[other].append(number)
-            for other in one.irequires:
-                self._beginners[other].append(number)
+        self._waits_for, self._at_end, self._at_begin = waits_of(operations)
         self._ready = [number for number, count in enumerate(self._waits_for) if not count]  # a heap
         self._channels = channels_to(operations)
         self._any = any(ANY in channel for channel in self._channels)
@@ -80,7 +86,7 @@ class ListProcessor(SimulatedProcessor):
             number, at, count = self._sending
             self._sending = None
             self._accepted(at, now, count)
-            self._end(number)
+            self._release(self._at_end[number])
         while self._ready or self._receives:
             if self._ready:
                 if self._begin(heapq.heappop(self._ready)):
@@ -99,8 +105,7 @@ class ListProcessor(SimulatedProcessor):
     def _begin(self, number: int) -> bool:
         """Begin an operation; whether that waits for its acceptance."""
         one = self._operations[number]
-        if self._beginners[number]:
-            self._release(self._beginners[number])
+        self._release(self._at_begin[number])
         if one.kind == CALC:
             steps = round(one.size * 1e-9 / self.machine.step)
             self._clock += steps
@@ -110,7 +115,7 @@ class ListProcessor(SimulatedProcessor):
                     f"pybsp.logp: operation {number + 1} of rank {self.pid} ({one}) would end at 2**62 "
                     f"steps or later: argument machine: expected a longer step than {self.machine.step} s"
                 )
-            self._end(number)
+            self._release(self._at_end[number])
         elif one.kind == SEND:
             count = max(1, (one.size + 7) >> 3)
             at = max(self._clock + self._o, self._next_submission)
@@ -122,7 +127,7 @@ class ListProcessor(SimulatedProcessor):
             key = one.peer, one.tag
             if self._early.get(key):
                 self._early[key] -= 1
-                self._end(number)
+                self._release(self._at_end[number])
             else:
                 self._posted.setdefault(key, deque()).append(number)
                 self._receives += 1
@@ -132,13 +137,9 @@ class ListProcessor(SimulatedProcessor):
         waiting = self._posted.get(key)
         if waiting:
             self._receives -= 1
-            self._end(waiting.popleft())
+            self._release(self._at_end[waiting.popleft()])
         else:
             self._early[key] = self._early.get(key, 0) + 1
-
-    def _end(self, number: int) -> None:
-        if self._enders[number]:
-            self._release(self._enders[number])
 
     def _release(self, numbers: Sequence[int]) -> None:
         for number in numbers:
