@@ -118,16 +118,21 @@ def simulate(
     tails, heads, links = network.tails, network.heads, len(network.tails)
 
     # 1. All packets that have somewhere to go enter the queue of their first link.
-    packets = np.flatnonzero(begin != end)
     at, state = begin.copy(), network.begin(begin, end, rng)
     way = np.full(len(begin), -1, np.int64)  # the link that each packet waits for
-    way[packets], state[packets] = network.step(at[packets], end[packets], state[packets], rng)
     furthest = network.diameter if queue == "furthest-first" else 0
     queues = Queues(network.nodes if single else links, furthest + 1, len(begin))
+
+    def enter(packets: Ints) -> None:
+        here, there = at[packets], end[packets]
+        way[packets], state[packets] = network.step(here, there, state[packets], rng)
+        left = network.distance(here, there, state[packets]) if furthest else None
+        queues.put(packets, tails[way[packets]] if single else way[packets], left)
+
+    packets = np.flatnonzero(begin != end)
+    enter(packets)
     delivered = np.zeros(len(begin), np.int64)
     load = np.zeros(links, np.int64)
-    place = tails[way[packets]] if single else way[packets]
-    queues.put(packets, place, _left(network, furthest, at, end, state, packets))
     waiting, t = len(packets), 0
 
     while waiting:
@@ -160,9 +165,7 @@ def simulate(
         delivered[arrived] = t
         waiting -= len(arrived)
         if len(packets):
-            way[packets], state[packets] = network.step(at[packets], end[packets], state[packets], rng)
-            place = tails[way[packets]] if single else way[packets]
-            queues.put(packets, place, _left(network, furthest, at, end, state, packets))
+            enter(packets)
 
     through = np.bincount(begin, minlength=network.nodes)
     np.add.at(through, heads, load)
@@ -184,11 +187,6 @@ def _compiled(network: Graph, rule: Rule, begin: Ints, end: Ints, limit: int | N
     through = np.bincount(begin, minlength=network.nodes)
     np.add.at(through, network.heads, load)
     return Traffic(steps, delivered, longest, load, through)
-
-
-def _left(network: Graph, furthest: int, at: Ints, end: Ints, state: Ints, packets: Ints) -> Ints | None:
-    """How far each packet has to go, where queues go by that."""
-    return network.distance(at[packets], end[packets], state[packets]) if furthest else None
 
 
 def runs(values: Ints) -> tuple[Ints, Ints]:
