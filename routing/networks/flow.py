@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...errors import RoutingError, UsageError, usage_error
-from ...ground.convert import whole
+from ...ground.convert import is_whole, whole
 from ..seeds import Seed, generator
 from .adaptive import ROUTINGS, Choice, Ways
 from .graph import Ints
@@ -225,8 +225,7 @@ def _check(
     if not callable(routing) and routing not in ROUTINGS:
         raise usage_error("flow: routing", f"one of {', '.join(ROUTINGS)}, or a function", f"{routing!r}")
     for name, number, least in (("buffers", buffers, 1), ("channels", channels, 1), ("until", until, 0)):
-        whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
-        if number is not None and (not whole or number < least):
+        if number is not None and not is_whole(number, least):
             raise usage_error(f"flow: {name}", f"a whole number from {least} on, or None", f"{number!r}")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...errors import UsageError
+from ...ground.convert import is_whole
 from ..decomposition import relation as checked_relation
 from ..seeds import generator
 from .flow import Flow, check_load, flow, per_link, source_rate
@@ -91,7 +92,7 @@ def latency_against_load(
 
 def _steps(operation: str, steps: Any, how: dict[str, Any]) -> None:
     """Check for how long traffic is to go on."""
-    if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 3:
+    if not is_whole(steps, 3):
         raise UsageError(f"{operation}: steps: expected a whole number from 3 on, got {steps!r:.60}")
     if "until" in how:
         raise UsageError(f"{operation}: until: is `steps`; what comes until then is measured")
