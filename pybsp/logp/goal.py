@@ -70,33 +70,21 @@ _WAYS = {"send": "to", "recv": "from"}
 LINES = 10  # that an error names of those that wait for each other
 
 
-class _OperationPlace(NamedTuple):
-    """Where an operation is waited for, or stands, in a file."""
+class _Place(NamedTuple):
+    """Where an operation stands, or is waited for: a line of a file, or, in lists, a number among a rank's."""
 
-    path: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"line {self.line}"
-
-    def error(self, text: str) -> UsageError:
-        return UsageError(f"pybsp.logp.Goal.load: {self.path}, {self}: {text}")
-
-
-class _ListPlace(NamedTuple):
-    """Where an operation stands in lists."""
-
-    pid: int
+    of: str | int  # the file's path, or the rank
     number: int
 
     def __str__(self) -> str:
-        return f"operation {self.number + 1} of rank {self.pid}"
+        return f"line {self.number}" if isinstance(self.of, str) else f"operation {self.number + 1} of rank {self.of}"
 
     def error(self, text: str) -> UsageError:
-        return UsageError(f"pybsp.logp.Goal.simulate: {self}: {text}")
+        where = f"load: {self.of}, " if isinstance(self.of, str) else "simulate: "
+        return UsageError(f"pybsp.logp.Goal.{where}{self}: {text}")
 
 
-_Places = Sequence[Sequence[_OperationPlace]] | Sequence[Sequence[_ListPlace]]  # of each processor's operations
+_Places = Sequence[Sequence[_Place]]  # of each processor's operations
 
 
 @dataclass(frozen=True, repr=False)
@@ -263,7 +251,7 @@ class Goal:
         machine, chosen = machine_of(self.p, machine, operation), schedule_of(schedule, seed, operation)
         if not columns.end:
             lists = list(self.lists)
-            Goal(lists)._require_end([[_ListPlace(pid, k) for k in range(len(one))] for pid, one in enumerate(lists)])
+            Goal(lists)._require_end([[_Place(pid, k) for k in range(len(one))] for pid, one in enumerate(lists)])
         return played(columns, machine, chosen)
 
     def _require_end(self, places: _Places) -> None:
@@ -323,7 +311,7 @@ class Goal:
                 + by_way * (len(circle) > 1)
             )
 
-    def _place_of(self, places: _Places, pid: int, channel: Channel) -> _OperationPlace | _ListPlace:
+    def _place_of(self, places: _Places, pid: int, channel: Channel) -> _Place:
         """Where a processor first receives by a channel."""
         return next(
             places[pid][number]
@@ -407,9 +395,9 @@ class _Rank:
     """A block of a file, as far as it has been read."""
 
     operations: list[Operation] = field(default_factory=list)
-    places: list[_OperationPlace] = field(default_factory=list)
+    places: list[_Place] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
-    waits: list[tuple[_OperationPlace, str, bool, str]] = field(default_factory=list)
+    waits: list[tuple[_Place, str, bool, str]] = field(default_factory=list)
     computed: int = 0  # nanoseconds
 
     def finished(self) -> list[Operation]:
@@ -428,13 +416,13 @@ class _Rank:
         ]
 
 
-def _read(path: str, text: str) -> tuple[list[list[Operation]], list[list[_OperationPlace]]]:
+def _read(path: str, text: str) -> tuple[list[list[Operation]], list[list[_Place]]]:
     ranks: dict[int, _Rank] = {}
-    p, rank, place = 0, None, _OperationPlace(path, 1)
+    p, rank, place = 0, None, _Place(path, 1)
     text = _COMMENT.sub(lambda comment: " " + "\n" * comment[0].count("\n"), text)
     lines = text.removesuffix("\n").split("\n")
     for number, line in enumerate(map(str.strip, lines), 1):
-        place = _OperationPlace(path, number)
+        place = _Place(path, number)
         if "/*" in line:
             raise place.error("the comment that begins here has no end: expected '*/'")
         if not line:
