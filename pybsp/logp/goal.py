@@ -70,7 +70,7 @@ _WAYS = {"send": "to", "recv": "from"}
 LINES = 10  # that an error names of those that wait for each other
 
 
-class _Place(NamedTuple):
+class _OperationPlace(NamedTuple):
     """Where an operation stands, or is waited for: a line of a file, or, in lists, a number among a rank's."""
 
     of: str | int  # the file's path, or the rank
@@ -84,7 +84,7 @@ class _Place(NamedTuple):
         return UsageError(f"pybsp.logp.Goal.{where}{self}: {text}")
 
 
-_Places = Sequence[Sequence[_Place]]  # of each processor's operations
+_Places = Sequence[Sequence[_OperationPlace]]  # of each processor's operations
 
 
 @dataclass(frozen=True, repr=False)
@@ -251,7 +251,9 @@ class Goal:
         machine, chosen = machine_of(self.p, machine, operation), schedule_of(schedule, seed, operation)
         if not columns.end:
             lists = list(self.lists)
-            Goal(lists)._require_end([[_Place(pid, k) for k in range(len(one))] for pid, one in enumerate(lists)])
+            Goal(lists)._require_end(
+                [[_OperationPlace(pid, k) for k in range(len(one))] for pid, one in enumerate(lists)]
+            )
         return played(columns, machine, chosen)
 
     def _require_end(self, places: _Places) -> None:
@@ -311,7 +313,7 @@ class Goal:
                 + by_way * (len(circle) > 1)
             )
 
-    def _place_of(self, places: _Places, pid: int, channel: Channel) -> _Place:
+    def _place_of(self, places: _Places, pid: int, channel: Channel) -> _OperationPlace:
         """Where a processor first receives by a channel."""
         return next(
             places[pid][number]
@@ -395,9 +397,9 @@ class _Rank:
     """A block of a file, as far as it has been read."""
 
     operations: list[Operation] = field(default_factory=list)
-    places: list[_Place] = field(default_factory=list)
+    places: list[_OperationPlace] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
-    waits: list[tuple[_Place, str, bool, str]] = field(default_factory=list)
+    waits: list[tuple[_OperationPlace, str, bool, str]] = field(default_factory=list)
     computed: int = 0  # nanoseconds
 
     def finished(self) -> list[Operation]:
@@ -416,13 +418,13 @@ class _Rank:
         ]
 
 
-def _read(path: str, text: str) -> tuple[list[list[Operation]], list[list[_Place]]]:
+def _read(path: str, text: str) -> tuple[list[list[Operation]], list[list[_OperationPlace]]]:
     ranks: dict[int, _Rank] = {}
-    p, rank, place = 0, None, _Place(path, 1)
+    p, rank, place = 0, None, _OperationPlace(path, 1)
     text = _COMMENT.sub(lambda comment: " " + "\n" * comment[0].count("\n"), text)
     lines = text.removesuffix("\n").split("\n")
     for number, line in enumerate(map(str.strip, lines), 1):
-        place = _Place(path, number)
+        place = _OperationPlace(path, number)
         if "/*" in line:
             raise place.error("the comment that begins here has no end: expected '*/'")
         if not line:
