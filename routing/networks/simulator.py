@@ -16,6 +16,7 @@ order of their numbers.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
@@ -112,8 +113,8 @@ def simulate(
     rng = np.random.default_rng(0) if rng is None else rng
     begin, end = np.asarray(begin, np.int64), np.asarray(end, np.int64)
     rule = network.rule() if (queue, ports) == ("fifo", "multi") else None
-    if rule is not None and kernels() is not None:
-        return _compiled(network, rule, begin, end, limit)
+    if rule is not None and (kernel := kernels()) is not None:
+        return _compiled(kernel, network, rule, begin, end, limit)
     single = ports == "single"
     tails, heads, links = network.tails, network.heads, len(network.tails)
 
@@ -172,10 +173,8 @@ def simulate(
     return Traffic(t, delivered, queues.longest, load, through)
 
 
-def _compiled(network: Graph, rule: Rule, begin: Ints, end: Ints, limit: int | None) -> Traffic:
+def _compiled(kernel: ModuleType, network: Graph, rule: Rule, begin: Ints, end: Ints, limit: int | None) -> Traffic:
     """`simulate` by the compiled kernel."""
-    kernel = kernels()
-    assert kernel is not None
     links = len(network.tails)
     load, longest, delivered = (np.zeros(size, np.int64) for size in (links, links, len(begin)))
     arrays = (np.ascontiguousarray(each, np.int64) for each in (begin, end, network.heads))
