@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..compiled import kernels
 from ..errors import UsageError, brief, usage_error
+from ..ground.convert import is_whole
 from ..processes.process import MOST_PROCESSORS
 
 Ints = NDArray[np.int64]
@@ -79,7 +80,7 @@ def decompose(sources: ArrayLike, destinations: ArrayLike, p: int) -> Ints:
 
 def relation(operation: str, sources: ArrayLike, destinations: ArrayLike, p: int) -> tuple[Ints, Ints]:
     """These as arrays of equal length; UsageError as `decompose` has it."""
-    if not isinstance(p, (int, np.integer)) or isinstance(p, bool) or not 1 <= p <= MOST_PROCESSORS:
+    if not is_whole(p, 1) or p > MOST_PROCESSORS:
         raise UsageError(f"{operation}: p must be a whole number from 1 to {MOST_PROCESSORS}, got {brief(p)}")
     arrays = []
     for name, given in (("sources", sources), ("destinations", destinations)):

@@ -24,6 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import UsageError, brief
+from ..ground.convert import is_whole
 from .networks.fit import fit
 from .relation import Ints, Relation
 from .seeds import Seed, generator
@@ -212,7 +213,6 @@ def _filled(p: int, packets: int, most: int, rng: np.random.Generator) -> Ints:
 
 def _whole(operation: str, argument: str, value: int, least: int, most: int | None = None) -> None:
     """UsageError, unless this is a whole number from `least` to `most`."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < least or (most is not None and value > most):
+    if not is_whole(value, least) or (most is not None and value > most):
         fits = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise UsageError(f"{operation}: {argument}: expected a whole number {fits}, got {brief(value)}")

@@ -497,10 +497,8 @@ class Array(Public):
     def _processor(self, pid: Any, operation: str, argument: str) -> int:
         if type(pid) is not int or not 0 <= pid < self._gate.limit:
             pid = self._gate.processor(operation, argument, pid)
-        if self._shapes is None:
-            raise UsageError(self._early(operation))
-        if self._gone:
-            raise UsageError(f"{operation}: the array made at {self._created} was freed; make another")
+        if self._shapes is None or self._gone:
+            self.check(operation)
         return int(pid)
 
     def _early(self, operation: str) -> str:

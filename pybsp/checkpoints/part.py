@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import stat
 import struct
 import zlib
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import CheckpointError
+from ..ground.files import is_own
 from ..transport import Bytes
 
 _MAGIC = b"pybsp-part1\n"
@@ -148,5 +148,4 @@ def read(path: Path, written: Written) -> SavedPart:
         if found != crc:
             raise CheckpointError(f"{path}: it is damaged (block {number} does not have its checksum)")
         blocks.append(block)
-    own = about.st_uid == os.geteuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return SavedPart(about_blocks["tree"], blocks, own, str(path), written)
+    return SavedPart(about_blocks["tree"], blocks, is_own(about), str(path), written)

@@ -82,12 +82,11 @@ class StateEncoder:
             return {"": "float", "bits": struct.unpack("<q", struct.pack("<d", value))[0]}
         encode = _ENCODERS.get(kind)
         if encode is None:
-            others = (
-                (np.generic, StateEncoder._scalar),
-                (np.dtype, StateEncoder._dtype),
-                (object, StateEncoder._random_bits),
-            )
-            encode = next(found for base, found in others if isinstance(value, base))
+            if isinstance(value, np.generic):
+                return self._scalar(value)
+            if isinstance(value, np.dtype):
+                return {"": "dtype", "dtype": _dtype_text(value)}
+            encode = StateEncoder._random_bits
         if kind in _SHARED or encode is StateEncoder._random_bits:
             number = self._seen.get(id(value))
             if number is not None:
@@ -110,19 +109,10 @@ class StateEncoder:
         blocks = [self.block(buffer.raw()) for buffer in buffers]
         return {"": "pickle", "block": self.block(file.getvalue()), "blocks": blocks}
 
-    def _complex(self, value: complex) -> Tree:
-        return {"": "complex", "parts": [self.tree(value.real), self.tree(value.imag)]}
-
     def _bytes(self, value: bytes) -> Tree:
         if len(value) <= SHORT:
             return {"": "bytes", "base64": _base64(value)}
         return {"": "bytes", "block": self.block(value)}
-
-    def _list(self, value: Sequence[Any]) -> Tree:
-        return [self.tree(one) for one in value]
-
-    def _tuple(self, value: Sequence[Any]) -> Tree:
-        return {"": "tuple", "items": self._list(value)}
 
     def _dict(self, value: Mapping[Any, Any]) -> Tree:
         if all(type(key) is str and key and _is_text(key) for key in value):
@@ -153,15 +143,6 @@ class StateEncoder:
             raise _NotPlainError
         return {"": "number", "dtype": _dtype_text(value.dtype), "base64": _base64(value.tobytes())}
 
-    def _dtype(self, value: np.dtype[Any]) -> Tree:
-        return {"": "dtype", "dtype": _dtype_text(value)}
-
-    def _random(self, value: random.Random) -> Tree:
-        return {"": "random", "state": self.tree(value.getstate())}
-
-    def _generator(self, value: np.random.Generator) -> Tree:
-        return {"": "generator", "bits": self.tree(value.bit_generator)}
-
     def _random_bits(self, value: Any) -> Tree:
         name = type(value).__name__
         seeds = getattr(value, "seed_seq", None)
@@ -169,20 +150,17 @@ class StateEncoder:
             raise _NotPlainError
         return {"": "bits", "name": name, "seeds": self.tree(seeds), "state": self.tree(value.state)}
 
-    def _seeds(self, value: Any) -> Tree:
-        return {"": "seeds", "state": self.tree(value.state)}
-
 
 _ENCODERS: Final[Mapping[type, Callable[[StateEncoder, Any], Tree]]] = {
-    complex: StateEncoder._complex,
+    complex: lambda own, value: {"": "complex", "parts": [own.tree(value.real), own.tree(value.imag)]},
     bytes: StateEncoder._bytes,
-    list: StateEncoder._list,
-    tuple: StateEncoder._tuple,
+    list: lambda own, value: [own.tree(one) for one in value],
+    tuple: lambda own, value: {"": "tuple", "items": [own.tree(one) for one in value]},
     dict: StateEncoder._dict,
     np.ndarray: StateEncoder._array,
-    random.Random: StateEncoder._random,
-    np.random.Generator: StateEncoder._generator,
-    np.random.SeedSequence: StateEncoder._seeds,
+    random.Random: lambda own, value: {"": "random", "state": own.tree(value.getstate())},
+    np.random.Generator: lambda own, value: {"": "generator", "bits": own.tree(value.bit_generator)},
+    np.random.SeedSequence: lambda own, value: {"": "seeds", "state": own.tree(value.state)},
 }
 _SHARED = frozenset((list, dict, np.ndarray, random.Random, np.random.Generator, np.random.SeedSequence))
 
@@ -247,24 +225,8 @@ class StateDecoder:
             return found
         return _DECODERS[kind](self, tree)
 
-    def _str(self, tree: Tree) -> str:
-        return base64.b64decode(tree["base64"]).decode("utf-8", "surrogatepass")
-
-    def _int(self, tree: Tree) -> int:
-        return int(tree["hex"], 16)
-
-    def _float(self, tree: Tree) -> float:
-        found: float = struct.unpack("<d", struct.pack("<q", tree["bits"]))[0]
-        return found
-
-    def _complex(self, tree: Tree) -> complex:
-        return complex(*(self.value(one) for one in tree["parts"]))
-
     def _bytes(self, tree: Tree) -> bytes:
         return base64.b64decode(tree["base64"]) if "base64" in tree else self._blocks[tree["block"]].tobytes()
-
-    def _tuple(self, tree: Tree) -> tuple[Any, ...]:
-        return tuple(self.value(one) for one in tree["items"])
 
     def _dict(self, tree: Tree) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
@@ -310,36 +272,23 @@ class StateDecoder:
             return np.str_(raw.decode(f"utf-32-{'be' if dtype.str[0] == '>' else 'le'}", "surrogatepass"))
         return np.frombuffer(raw, dtype).copy()[0]  # a record may be written to
 
-    def _dtype(self, tree: Tree) -> np.dtype[Any]:
-        return _dtype_of(tree["dtype"])
-
     def _random(self, tree: Tree) -> random.Random:
         found = random.Random()
         self._seen.append(found)
         found.setstate(self.value(tree["state"]))
         return found
 
-    def _generator(self, tree: Tree) -> np.random.Generator:
+    def _numbered(self, make: Callable[[], Any]) -> Any:
+        """What is made of others that are shared: its number comes before theirs."""
         place = len(self._seen)
         self._seen.append(None)
-        found = self._seen[place] = np.random.Generator(self.value(tree["bits"]))
+        found = self._seen[place] = make()
         return found
 
     def _bits(self, tree: Tree) -> Any:
-        place = len(self._seen)
-        self._seen.append(None)
-        found = self._seen[place] = _BIT_GENERATORS[tree["name"]](self.value(tree["seeds"]))
+        found = self._numbered(lambda: _BIT_GENERATORS[tree["name"]](self.value(tree["seeds"])))
         found.state = self.value(tree["state"])
         return found
-
-    def _seeds(self, tree: Tree) -> np.random.SeedSequence:
-        place = len(self._seen)
-        self._seen.append(None)
-        found = self._seen[place] = np.random.SeedSequence(**self.value(tree["state"]))
-        return found
-
-    def _same(self, tree: Tree) -> Any:
-        return self._seen[tree["as"]]
 
     def _pickle(self, tree: Tree) -> Any:
         self.require_own("the state in it is a pickle", "save a state of plain data and arrays")
@@ -358,24 +307,24 @@ class StateDecoder:
 
 
 _DECODERS: Final[Mapping[str, Callable[[StateDecoder, Tree], Any]]] = {
-    "str": StateDecoder._str,
-    "int": StateDecoder._int,
-    "float": StateDecoder._float,
-    "complex": StateDecoder._complex,
+    "str": lambda own, tree: base64.b64decode(tree["base64"]).decode("utf-8", "surrogatepass"),
+    "int": lambda own, tree: int(tree["hex"], 16),
+    "float": lambda own, tree: struct.unpack("<d", struct.pack("<q", tree["bits"]))[0],
+    "complex": lambda own, tree: complex(*(own.value(one) for one in tree["parts"])),
     "bytes": StateDecoder._bytes,
-    "tuple": StateDecoder._tuple,
+    "tuple": lambda own, tree: tuple(own.value(one) for one in tree["items"]),
     "dict": StateDecoder._dict,
     "array": StateDecoder._array,
     "permuted": StateDecoder._permuted,
     "relaid": StateDecoder._relaid,
     "registered": StateDecoder._registered,
     "number": StateDecoder._number,
-    "dtype": StateDecoder._dtype,
+    "dtype": lambda own, tree: _dtype_of(tree["dtype"]),
     "random": StateDecoder._random,
-    "generator": StateDecoder._generator,
+    "generator": lambda own, tree: own._numbered(lambda: np.random.Generator(own.value(tree["bits"]))),
     "bits": StateDecoder._bits,
-    "seeds": StateDecoder._seeds,
-    "same": StateDecoder._same,
+    "seeds": lambda own, tree: own._numbered(lambda: np.random.SeedSequence(**own.value(tree["state"]))),
+    "same": lambda own, tree: own._seen[tree["as"]],
     "pickle": StateDecoder._pickle,
 }
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import stat
 import struct
 import zlib
 from collections.abc import Callable, Generator, Sequence
@@ -20,6 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from ..errors import CheckpointError
 from ..ground.announcing import announce
+from ..ground.files import is_own
 from ..machines.bsp import BSPMachine
 from ..transport import FREE, KIND, SAVE, Arrival, Charge, Parcels, Section, Transport
 from ..transport.router import Router
@@ -166,8 +166,7 @@ class RecordReader:
             raise CheckpointError(
                 f"{self.path}: {error.strerror or error}; record a job with pybsp run --record {pid}"
             ) from None
-        about = os.fstat(file.fileno())
-        if about.st_uid != os.geteuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        if not is_own(os.fstat(file.fileno())):
             raise CheckpointError(f"{self.path}: expected a file of this user's own: it holds pickles")
         self._read = self._all(file, self.path)
         header = next(self._read, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -60,6 +61,11 @@ def whole(value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         return None
+
+
+def is_whole(value: object, least: float = -math.inf) -> bool:
+    """Whether it is an int, or an integer of numpy's, of at least so much; True is none, nor what `whole` makes one."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
 
 
 def integer(name: str, argument: str, value: Any, least: int, most: int | None = None, kind: str = "") -> int:

@@ -59,6 +59,11 @@ def path_of(operation: str, path: Any, whose: str) -> Path:
     return Path(path)
 
 
+def is_own(about: os.stat_result) -> bool:
+    """Whether a file is this user's own, and no other may write to it: a pickle in it can have any code run."""
+    return about.st_uid == os.geteuid() and not about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
 _IRREGULAR = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 

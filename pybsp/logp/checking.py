@@ -10,6 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 from ..errors import argument_error, brief
+from ..ground.convert import check_program
 from ..machines.logp import LogPMachine
 from .arguments import whole
 from .differences import difference_of_results
@@ -156,7 +157,8 @@ def check(
         False
     """
     operation = "pybsp.logp.check"
-    machine = machine_of(program, p, machine, operation)
+    check_program(operation, "program", program, "LogP processor")
+    machine = machine_of(p, machine, operation)
     numbers = []
     for name, value, least in (("executions", executions, 1), ("orders", orders, 0), ("seed", seed, 0)):
         number = whole(value)

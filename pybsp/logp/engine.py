@@ -7,10 +7,9 @@ messages and acquires those that are there without waiting, and gives way where 
 
 from __future__ import annotations
 
-import collections
 import heapq
 import html
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -377,9 +376,7 @@ class Engine:
 
     def _left(self) -> dict[int, int]:
         """Messages that were not acquired: how many, by destination."""
-        counts = collections.Counter(
-            dest for dest, acquired in zip(self._dest, self.acquisition, strict=True) if acquired < 0
-        )
+        counts = Counter(dest for dest, acquired in zip(self._dest, self.acquisition, strict=True) if acquired < 0)
         return dict(sorted(counts.items()))
 
     def _simulate(self, processors: Sequence[SimulatedProcessor]) -> None:

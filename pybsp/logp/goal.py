@@ -47,6 +47,7 @@ from .operations import (
     channels_to,
     operations_of,
     receiving,
+    waits_of,
 )
 from .schedule import Schedule, schedule_of
 from .simulation import machine_of
@@ -70,32 +71,20 @@ LINES = 10  # that an error names of those that wait for each other
 
 
 class _OperationPlace(NamedTuple):
-    """Where an operation is waited for, or stands, in a file."""
+    """Where an operation stands, or is waited for: a line of a file, or, in lists, a number among a rank's."""
 
-    path: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"line {self.line}"
-
-    def error(self, text: str) -> UsageError:
-        return UsageError(f"pybsp.logp.Goal.load: {self.path}, {self}: {text}")
-
-
-class _ListPlace(NamedTuple):
-    """Where an operation stands in lists."""
-
-    pid: int
+    of: str | int  # the file's path, or the rank
     number: int
 
     def __str__(self) -> str:
-        return f"operation {self.number + 1} of rank {self.pid}"
+        return f"line {self.number}" if isinstance(self.of, str) else f"operation {self.number + 1} of rank {self.of}"
 
     def error(self, text: str) -> UsageError:
-        return UsageError(f"pybsp.logp.Goal.simulate: {self}: {text}")
+        where = f"load: {self.of}, " if isinstance(self.of, str) else "simulate: "
+        return UsageError(f"pybsp.logp.Goal.{where}{self}: {text}")
 
 
-_Places = Sequence[Sequence[_OperationPlace]] | Sequence[Sequence[_ListPlace]]  # of each processor's operations
+_Places = Sequence[Sequence[_OperationPlace]]  # of each processor's operations
 
 
 @dataclass(frozen=True, repr=False)
@@ -259,10 +248,12 @@ class Goal:
         """
         operation = "pybsp.logp.Goal.simulate"
         columns = Columns.of(self.lists)
-        machine, chosen = machine_of(Goal.simulate, self.p, machine, operation), schedule_of(schedule, seed, operation)
+        machine, chosen = machine_of(self.p, machine, operation), schedule_of(schedule, seed, operation)
         if not columns.end:
             lists = list(self.lists)
-            Goal(lists)._require_end([[_ListPlace(pid, k) for k in range(len(one))] for pid, one in enumerate(lists)])
+            Goal(lists)._require_end(
+                [[_OperationPlace(pid, k) for k in range(len(one))] for pid, one in enumerate(lists)]
+            )
         return played(columns, machine, chosen)
 
     def _require_end(self, places: _Places) -> None:
@@ -322,7 +313,7 @@ class Goal:
                 + by_way * (len(circle) > 1)
             )
 
-    def _place_of(self, places: _Places, pid: int, channel: Channel) -> _OperationPlace | _ListPlace:
+    def _place_of(self, places: _Places, pid: int, channel: Channel) -> _OperationPlace:
         """Where a processor first receives by a channel."""
         return next(
             places[pid][number]
@@ -333,35 +324,28 @@ class Goal:
     def _circle(self, channels: Sequence[Sequence[tuple[int, Channel]]]) -> list[tuple[int, int]]:
         """Operations, by rank and number, each of which waits for the next, and the last for the first; none where all
         are done."""
-        waits = [[len(one.requires) + len(one.irequires) for one in operations] for operations in self.lists]
-        after: list[list[list[tuple[int, bool]]]] = [[[] for _ in operations] for operations in self.lists]
-        for pid, operations in enumerate(self.lists):
-            for number, one in enumerate(operations):
-                for others, whole in ((one.requires, True), (one.irequires, False)):
-                    for other in others:
-                        after[pid][other].append((number, whole))
+        waits, at_end, at_begin = zip(*map(waits_of, self.lists), strict=True)
         ready = deque((pid, k) for pid, counts in enumerate(waits) for k, count in enumerate(counts) if not count)
         begun = [[False] * len(operations) for operations in self.lists]
         done = [[False] * len(operations) for operations in self.lists]
         there: Counter[tuple[int, Channel]] = Counter()
         posted: dict[tuple[int, Channel], deque[int]] = {}
 
-        def release(pid: int, number: int, ended: bool) -> None:
-            for other, whole in after[pid][number]:
-                if whole == ended:
-                    waits[pid][other] -= 1
-                    if not waits[pid][other]:
-                        ready.append((pid, other))
+        def release(pid: int, numbers: Sequence[int]) -> None:
+            for other in numbers:
+                waits[pid][other] -= 1
+                if not waits[pid][other]:
+                    ready.append((pid, other))
 
         def end(pid: int, number: int) -> None:
             done[pid][number] = True
-            release(pid, number, True)
+            release(pid, at_end[pid][number])
 
         while ready:
             pid, number = ready.popleft()
             one, channel = self.lists[pid][number], channels[pid][number]
             begun[pid][number] = True
-            release(pid, number, False)
+            release(pid, at_begin[pid][number])
             if one.kind == RECV:
                 if there[channel]:
                     there[channel] -= 1

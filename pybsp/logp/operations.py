@@ -52,20 +52,26 @@ def receiving(channels: Set[Channel], source: int, tag: int) -> list[Channel]:
     return [one for one in ((source, tag), (source, ANY), (ANY, tag), (ANY, ANY)) if one in channels]
 
 
+def waits_of(operations: Sequence[Operation]) -> tuple[list[int], list[list[int]], list[list[int]]]:
+    """Of a processor's operations, for how many each waits; by whom its end is awaited, and by whom its begin."""
+    counts = [len(one.requires) + len(one.irequires) for one in operations]
+    at_end: list[list[int]] = [[] for _ in operations]
+    at_begin: list[list[int]] = [[] for _ in operations]
+    for number, one in enumerate(operations):
+        for other in one.requires:
+            at_end[other].append(number)
+        for other in one.irequires:
+            at_begin[other].append(number)
+    return counts, at_end, at_begin
+
+
 class ListProcessor(SimulatedProcessor):
     """Does its operations, as its engine lets it go on; it is its own task."""
 
     def __init__(self, engine: Engine, pid: int, operations: Sequence[Operation]) -> None:
         super().__init__(engine, pid, 0)
         self._operations = operations
-        self._waits_for = [len(one.requires) + len(one.irequires) for one in operations]
-        self._enders: list[list[int]] = [[] for _ in operations]  # who requires each
-        self._beginners: list[list[int]] = [[] for _ in operations]  # who irequires each
-        for number, one in enumerate(operations):
-            for other in one.requires:
-                self._enders[other].append(number)
-            for other in one.irequires:
-                self._beginners[other].append(number)
+        self._waits_for, self._at_end, self._at_begin = waits_of(operations)
         self._ready = [number for number, count in enumerate(self._waits_for) if not count]  # a heap
         self._channels = channels_to(operations)
         self._any = any(ANY in channel for channel in self._channels)
@@ -80,7 +86,7 @@ class ListProcessor(SimulatedProcessor):
             number, at, count = self._sending
             self._sending = None
             self._accepted(at, now, count)
-            self._end(number)
+            self._release(self._at_end[number])
         while self._ready or self._receives:
             if self._ready:
                 if self._begin(heapq.heappop(self._ready)):
@@ -99,8 +105,7 @@ class ListProcessor(SimulatedProcessor):
     def _begin(self, number: int) -> bool:
         """Begin an operation; whether that waits for its acceptance."""
         one = self._operations[number]
-        if self._beginners[number]:
-            self._release(self._beginners[number])
+        self._release(self._at_begin[number])
         if one.kind == CALC:
             steps = round(one.size * 1e-9 / self.machine.step)
             self._clock += steps
@@ -110,7 +115,7 @@ class ListProcessor(SimulatedProcessor):
                     f"pybsp.logp: operation {number + 1} of rank {self.pid} ({one}) would end at 2**62 "
                     f"steps or later: argument machine: expected a longer step than {self.machine.step} s"
                 )
-            self._end(number)
+            self._release(self._at_end[number])
         elif one.kind == SEND:
             count = max(1, (one.size + 7) >> 3)
             at = max(self._clock + self._o, self._next_submission)
@@ -122,7 +127,7 @@ class ListProcessor(SimulatedProcessor):
             key = one.peer, one.tag
             if self._early.get(key):
                 self._early[key] -= 1
-                self._end(number)
+                self._release(self._at_end[number])
             else:
                 self._posted.setdefault(key, deque()).append(number)
                 self._receives += 1
@@ -132,47 +137,15 @@ class ListProcessor(SimulatedProcessor):
         waiting = self._posted.get(key)
         if waiting:
             self._receives -= 1
-            self._end(waiting.popleft())
+            self._release(self._at_end[waiting.popleft()])
         else:
             self._early[key] = self._early.get(key, 0) + 1
-
-    def _end(self, number: int) -> None:
-        if self._enders[number]:
-            self._release(self._enders[number])
 
     def _release(self, numbers: Sequence[int]) -> None:
         for number in numbers:
             self._waits_for[number] -= 1
             if not self._waits_for[number]:
                 heapq.heappush(self._ready, number)
-
-
-class ProcessorClock:
-    """The times of a processor, by what it has done; for who reads them off a trace."""
-
-    def __init__(self, machine: LogPMachine, start: int = 0) -> None:
-        self._machine = machine
-        self.time = start
-        self._next_submission = self._next_acquisition = start
-        self._received = False
-
-    def submission(self) -> int:
-        """When the next message is submitted, if it is prepared at once."""
-        return max(self.time + self._machine.o, self._next_submission)
-
-    def acquisition(self, words: int) -> int:
-        """When the next acquisition begins, if the message is there."""
-        further = streaming(self._machine, words) if self._received else 0
-        return max(self.time, self._next_acquisition + further)
-
-    def accepted(self, at: int, accepted: int, words: int) -> None:
-        further = streaming(self._machine, words)
-        self._next_submission = max(at + further + self._machine.G, accepted + further + 1 if accepted > at else 0)
-        self.time = accepted
-
-    def acquired(self, begin: int) -> None:
-        self._received, self.time = True, begin + self._machine.o
-        self._next_acquisition = begin + self._machine.G
 
 
 def operations_of(trace: Trace, unit: float, starts: Sequence[int] | None = None) -> list[list[Operation]]:
@@ -212,7 +185,9 @@ class _Event(NamedTuple):
 def _operations(machine: LogPMachine, events: Sequence[_Event], unit: float, start: int) -> list[Operation]:
     """One after the other; between two so much computing as explains the time of the second."""
     found: list[Operation] = []
-    clock = ProcessorClock(machine, start)
+    o, G = machine.o, machine.G
+    time = next_submission = next_acquisition = start
+    received = False
 
     def add(kind: int, size: int, peer: int = 0) -> None:
         found.append(Operation(kind, size, peer, requires=(len(found) - 1,) if found else ()))
@@ -220,12 +195,16 @@ def _operations(machine: LogPMachine, events: Sequence[_Event], unit: float, sta
     if start:
         add(CALC, round(start * unit))
     for begin, ended, kind, peer, ready, words in events:
-        least = clock.submission() - machine.o if kind == SEND else max(clock.acquisition(words), ready)
+        further = streaming(machine, words)
+        if kind == SEND:
+            least = max(time, next_submission - o)
+        else:
+            least = max(time, next_acquisition + further * received, ready)
         if begin > least:
-            add(CALC, round((begin - clock.time) * unit))
+            add(CALC, round((begin - time) * unit))
         add(kind, 8 * words, peer)
         if kind == SEND:
-            clock.accepted(ready, ended, words)
+            time, next_submission = ended, max(ready + further + G, ended + further + 1 if ended > ready else 0)
         else:
-            clock.acquired(begin)
+            time, next_acquisition, received = begin + o, begin + G, True
     return found

@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ground.pickles import unpickled
-from ..messages.mail import Inbox, Mail
-from ..transport import MAIL
-from ..transport.memory import BufferPool
+from ..messages.mail import Inbox
+from .words import packed
 
 _IMMUTABLE = frozenset({int, float, complex, bool, str, bytes, type(None)})
 _PICKLED = frozenset({tuple, list, dict, set, frozenset})
-_pool = BufferPool()
 
 
 class UnreadablePayload:
@@ -79,11 +77,9 @@ def arriving(payload: Any) -> Any:
                 return unpickled(data, buffers=[buffer.raw().tobytes() for buffer in buffers])
             except Exception as error:
                 return UnreadablePayload(error)
-    mail = Mail(_pool, "proc.send")
-    mail.send(0, payload, None)
-    parcels, _ = mail.pack()
+    section = packed(payload)
     try:
-        return Inbox([(-1, parcels[0][MAIL])])[0].payload
+        return Inbox([(-1, section)])[0].payload
     except Exception as error:
         return UnreadablePayload(error)
 

@@ -176,7 +176,7 @@ class RankProcessor:
         heads = self._leases.allowed if self._granting else self._from
         departures = Departures(self._comm, self._ranks, self._tag, self.pid, heads, announced)
         self._departures, self._leaving, self._acknowledged = departures, departures.leaving, departures.announced
-        self._submit, self._post = departures.submit, departures.post
+        self._submit, self.post = departures.submit, departures.post
         self._owed = (self._capacity + 1) // 2  # messages that an acknowledgement of its own is sent for
         self._answer = 0  # the kind of the last grant that was waited for
         self._closing = False
@@ -510,7 +510,7 @@ class RankProcessor:
         self._inbox.append((source, record_kind, body))
         if self._pairwise:
             if arrived - self._acknowledged[source] >= self._owed and not self._closing:
-                self._post(source, ACKNOWLEDGEMENT)
+                self.post(source, ACKNOWLEDGEMENT)
         elif self._granting and not self._closing:
             self._leases.came(source)
 
@@ -522,19 +522,15 @@ class RankProcessor:
                 self._beyond[dest] = NONE
 
     def _tell_of_credits(self, dest: int, kind: int, number: int) -> None:
-        self._post(dest, kind, b"" if kind in (REQUEST, RECALL) else LONG.pack(number))
+        self.post(dest, kind, b"" if kind in (REQUEST, RECALL) else LONG.pack(number))
 
     # -- the end ------------------------------------------------------------------------------------------------------
-
-    def tell(self, dest: int, kind: int, body: bytes) -> None:
-        """A message for the detection of the end."""
-        self._post(dest, kind, body)
 
     def tell_failure(self, summary: str) -> None:
         """Make all others leave what they wait in."""
         for dest in range(self.p):
             if dest != self.pid:
-                self._post(dest, FAILED, summary.encode(errors="backslashreplace")[:ROOM])
+                self.post(dest, FAILED, summary.encode(errors="backslashreplace")[:ROOM])
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
         """Make progress until a condition holds that what comes can change."""

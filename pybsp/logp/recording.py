@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,46 +34,38 @@ def rows_of_each(p: int) -> int:
     return max(FEWEST, MOST_ROWS // p)
 
 
-class Stamps(Protocol):
-    """Rows of four numbers: a time at which something began, one at which it ended, in nanoseconds, and two others."""
-
-    count: int  # of all rows
-
-    def begin(self) -> None:
-        """The next row begins now."""
-
-    def end(self, first: int = 0, second: int = 0, /) -> None:
-        """It ends now."""
-
-    def rows(self) -> bytes:
-        """Those that are kept, 64 bits for each number."""
-
-
 class PlainStamps:
-    """The twin in Python of what stamps.c has."""
+    """Rows of four numbers: a time at which something began, one at which it ended, in nanoseconds, and two others.
+
+    What stamps.c has is a twin, and goes by this name for type checkers.
+
+    Attributes:
+        count: of all rows, those that are not kept too.
+    """
 
     def __init__(self, limit: int) -> None:
         self.count = 0
         self._limit, self._begun, self._rows = limit, 0, array("q")
 
     def begin(self) -> None:
+        """The next row begins now."""
         self._begun = time.perf_counter_ns()
 
     def end(self, first: int = 0, second: int = 0, /) -> None:
+        """It ends now."""
         if self.count < self._limit:
             self._rows.extend((self._begun, time.perf_counter_ns(), first, second))
         self.count += 1
 
     def rows(self) -> bytes:
+        """Those that are kept, 64 bits for each number."""
         return self._rows.tobytes()
 
 
-def stamps(limit: int) -> Stamps:
+def stamps(limit: int) -> PlainStamps:
     """Rows, of which so many are kept."""
     module = compiled()
-    if module is None:
-        return PlainStamps(limit)
-    rows: Stamps = module.Stamps(limit)
+    rows: PlainStamps = PlainStamps(limit) if module is None else module.Stamps(limit)
     return rows
 
 

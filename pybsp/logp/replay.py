@@ -56,7 +56,7 @@ def predict(
         machine = dataclasses.replace(machine, G=machine.o)
     if isinstance(machine, LogPMachine) and machine.p != timeline.p:
         raise argument_error(operation, "machine", f"one of p = {timeline.p}, as the run's", machine.p)
-    machine, chosen = machine_of(predict, timeline.p, machine, operation), schedule_of(schedule, seed, operation)
+    machine, chosen = machine_of(timeline.p, machine, operation), schedule_of(schedule, seed, operation)
     operations = timeline.operations()
     simulation = played(operations, machine, chosen)
     acquired = simulation.trace.acquisition

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -74,7 +73,8 @@ def simulate(
         68
     """
     operation = "pybsp.logp.simulate"
-    machine = machine_of(program, p, machine, operation)
+    check_program(operation, "program", program, "LogP processor")
+    machine = machine_of(p, machine, operation)
     times = None
     if starts is not None:
         given = _listed(starts) or []
@@ -94,7 +94,8 @@ def body_of(
         raise argument_error(operation, "args", "a sequence of the program's arguments", brief(args, 80))
     if kwargs is not None and not (isinstance(kwargs, Mapping) and all(isinstance(name, str) for name in kwargs)):
         raise argument_error(operation, "kwargs", "a mapping from names of arguments, or None", brief(kwargs, 80))
-    return functools.partial(_call, program, given, kwargs or {})
+    names = kwargs or {}
+    return lambda proc: program(proc, *given, **names)
 
 
 def _listed(given: Any) -> list[Any] | None:
@@ -105,13 +106,8 @@ def _listed(given: Any) -> list[Any] | None:
         return None
 
 
-def _call(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any], proc: Any) -> Any:
-    return program(proc, *args, **kwargs)
-
-
-def machine_of(program: Program, p: int | None, machine: LogPMachine | None, operation: str) -> LogPMachine:
+def machine_of(p: int | None, machine: LogPMachine | None, operation: str) -> LogPMachine:
     """The machine of a simulation, with the p that was asked for, and max{2, o} <= G <= L; else a UsageError."""
-    check_program(operation, "program", program, "LogP processor")
     if p is not None:
         p = processors(operation, p)
     if machine is not None and not isinstance(machine, LogPMachine):

@@ -87,7 +87,7 @@ class Detection:
             if self._proc.pid == 0:
                 self._reported(0, report)
             else:
-                self._proc.tell(0, REPORT, pickle.dumps(tuple(report)))
+                self._proc.post(0, REPORT, pickle.dumps(tuple(report)))
 
     def _now(self) -> Report:
         sent, arrived, left = self._proc.counts()
@@ -103,7 +103,7 @@ class Detection:
             report = self._now()
             if report.state == ACTIVE:
                 self._last_report = None
-            self._proc.tell(0, REPLY, pickle.dumps((pickle.loads(body), tuple(report))))
+            self._proc.post(0, REPLY, pickle.dumps((pickle.loads(body), tuple(report))))
         elif kind == REPLY:
             wave, report = pickle.loads(body)
             self._replied(wave, source, Report(*report))
@@ -125,7 +125,7 @@ class Detection:
         self._wave += 1
         self._confirmed = set()
         for dest in range(1, len(reports)):
-            self._proc.tell(dest, PROBE, pickle.dumps(self._wave))
+            self._proc.post(dest, PROBE, pickle.dumps(self._wave))
         self._replied(self._wave, 0, self._now())
 
     def _replied(self, wave: int, source: int, report: Report) -> None:
@@ -152,7 +152,7 @@ class Detection:
             verdict, text, speaker = UNRECEIVED, wording.unreceived(left), min(left)
         decision = pickle.dumps((verdict, text, speaker))
         for dest in range(1, len(reports)):
-            self._proc.tell(dest, DECISION, decision)
+            self._proc.post(dest, DECISION, decision)
         self._decided(verdict, text, speaker)
 
     # -- all ----------------------------------------------------------------------------------------------------------

@@ -156,10 +156,8 @@ class Timeline:
 
     def spent(self) -> dict[str, NDArray[np.float64]]:
         """Seconds of each processor by what they go to (PARTS), each of shape (p,)."""
-        overhead = self.ended - self.begun - self.gap - self.stalled - self.waiting
-        columns = (self.computing, overhead, self.gap, self.stalled, self.waiting)
         found: dict[str, NDArray[np.float64]] = {}
-        for name, each in zip(PARTS, columns, strict=True):
+        for name, each in zip(PARTS, (self.computing, *self._pieces), strict=True):
             found[name] = 1e-9 * np.bincount(self.pids, each, self.p).astype(np.float64)
         found["computing"] += 1e-9 * self.computing_last
         return found
@@ -168,13 +166,13 @@ class Timeline:
         """Of each processor, and of each bin of that time, the share of each of PARTS; shape (p, bins)."""
         edges = np.linspace(0.0, nanoseconds, bins + 1)
         found = {name: np.zeros((self.p, bins)) for name in PARTS}
+        pieces = np.stack(self._pieces, axis=1)
         for pid in range(self.p):
             own = slice(self.first[pid], self.first[pid + 1])
-            pieces = self._pieces(own)
             computed = np.append(self.computing[own], self.computing_last[pid])
             lengths = np.zeros((len(computed), 5), np.int64)
             lengths[:, 0] = computed
-            lengths[:-1, 1:] = pieces
+            lengths[:-1, 1:] = pieces[own]
             # In the order in which they come: waiting first, then what the model or the credit holds up, then o.
             order = [0, PARTS.index("waiting"), PARTS.index("G"), PARTS.index("o"), PARTS.index("stalled")]
             flat = lengths[:, order].reshape(-1)
@@ -185,10 +183,11 @@ class Timeline:
                 found[PARTS[part]][pid] = np.diff(np.interp(edges, at, sums)) / (edges[1] or 1.0)
         return found
 
-    def _pieces(self, own: slice) -> Times:
-        """What each operation's time goes to: o, G, stalled, waiting; shape (operations, 4)."""
-        gap, stalled, waiting = (each[own] for each in (self.gap, self.stalled, self.waiting))
-        return np.stack((self.ended[own] - self.begun[own] - gap - stalled - waiting, gap, stalled, waiting), axis=1)
+    @property
+    def _pieces(self) -> tuple[Times, Times, Times, Times]:
+        """What the time of each operation goes to: PARTS without computing."""
+        overhead = self.ended - self.begun - self.gap - self.stalled - self.waiting
+        return overhead, self.gap, self.stalled, self.waiting
 
     def pairs(self) -> tuple[Times, Times]:
         """Of each message the number of its send, and of its acquisition: the n-th of a pair of processors each."""

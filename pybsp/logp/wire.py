@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..ground.pickles import unpickled
-from ..messages.mail import Inbox, Mail, is_number
-from ..transport import MAIL, Bytes, Section
+from ..messages.mail import Inbox, is_number
+from ..transport import Bytes, Section
 from ..transport.memory import ALIGN, BufferPool
 from ..transport.wire import CHUNK
+from .words import packed
 
 SLOT = 1024  # bytes of one MPI message; what is longer follows in others
 HEAD = Struct(
@@ -72,10 +73,7 @@ def encode(payload: Any, pool: BufferPool) -> tuple[int, bytes | Long]:
             data = b""
         if data and not buffers and len(data) <= ROOM:
             return NUMBER if is_number(payload) else PICKLE, data
-    mail = Mail(pool, "proc.send")
-    mail.send(0, payload, None)
-    parcels, _ = mail.pack()
-    section = parcels[0][MAIL]
+    section = packed(payload, pool)
     record, content = _padded(pickle.dumps(section.descriptors[0], 5)), section.data
     size = 0 if content is None else content.size
     if len(record) + size > RECORD_ROOM:

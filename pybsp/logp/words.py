@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import UsageError
 from ..machines.logp import LogPMachine
 from ..messages.mail import PLAIN_NUMBERS, Mail
+from ..transport import MAIL, Section
 from ..transport.memory import BufferPool
 from . import wording
 from .arguments import MOST_STEPS
@@ -33,10 +34,15 @@ def words(payload: Any) -> int:
         return (len(payload) + 7) >> 3
     if type(payload) is np.ndarray and not payload.dtype.hasobject:
         return (payload.nbytes + 7) >> 3
-    mail = Mail(_pool, "proc.send")
+    return packed(payload).words
+
+
+def packed(payload: Any, pool: BufferPool = _pool) -> Section:
+    """A copy of a payload, as a message of `bsp.send` has it; a UsageError where it cannot be pickled."""
+    mail = Mail(pool, "proc.send")
     mail.send(0, payload, None)
-    _, (count, *_) = mail.pack()
-    return count
+    parcels, _ = mail.pack()
+    return parcels[0][MAIL]
 
 
 def streaming(machine: LogPMachine, count: int) -> int:

@@ -7,10 +7,10 @@ from collections.abc import Set
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import RoutingError, UsageError, brief
+from ...errors import RoutingError
 from ...logp.schedule import Schedule
 from ...machines.logp import LogPMachine
-from ..networks.network import Network, check_two_phase
+from ..networks.network import Network, check_network, check_two_phase
 from ..seeds import Seed, generator
 
 
@@ -51,8 +51,7 @@ class NetworkSchedule(Schedule):
     """
 
     def __init__(self, network: Network, *, two_phase: bool = False, seed: Seed = 0) -> None:
-        if not isinstance(network, Network):
-            raise UsageError(f"NetworkSchedule: network: expected a Network, got {brief(network, 80)}")
+        check_network("NetworkSchedule", network)
         check_two_phase("NetworkSchedule", two_phase)
         generator("NetworkSchedule", seed)
         self._network, self._two_phase, self._seed = network, two_phase, seed

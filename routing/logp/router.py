@@ -62,12 +62,13 @@ class Summary(NamedTuple):
     most: int
 
 
-def combined(first: Summary, second: Summary) -> Summary:
-    """The summary of two neighbouring groups of processors."""
-    words = first.words
-    if len(words) > 1 or words != second.words:
-        words = _each(first) + _each(second)
-    return Summary(words, first.size + second.size, first.notes + second.notes, max(first.most, second.most))
+def combined(first: Sequence[Any], second: Sequence[Any]) -> tuple[Any, ...]:
+    """The summary of two neighbouring groups of processors; each a tuple, as they travel."""
+    one, other = Summary(*first), Summary(*second)
+    words = one.words
+    if len(words) > 1 or words != other.words:
+        words = _each(one) + _each(other)
+    return words, one.size + other.size, one.notes + other.notes, max(one.most, other.most)
 
 
 def _each(summary: Summary) -> bytes:
@@ -176,15 +177,11 @@ def superstep(
 ) -> tuple[Summary, list[Message]]:
     """A superstep as a LogP program; collective. Returns the summary of all, and the messages for this processor."""
     summary = Summary(bytes([kind]), 1, ((phases.proc.pid, note),) if note else (), len(packets))
-    summary = Summary(*combine_broadcast(phases, tuple(summary), _combined))
+    summary = Summary(*combine_broadcast(phases, tuple(summary), combined))
     # Where the processors do different things all raise next, and nobody looks at what would arrive.
     if summary.most == 0 or len({word & KIND for word in summary.words}) > 1:
         return summary, []
     return summary, route(phases, packets)
-
-
-def _combined(first: Any, second: Any) -> tuple[Any, ...]:
-    return tuple(combined(Summary(*first), Summary(*second)))
 
 
 def algorithm(routing: LogPRouting, seed: int) -> Algorithm:
@@ -321,23 +318,9 @@ def _outcome(summary: Summary) -> Routed:
 
 def cut(parcel: Parcel, most: int) -> list[bytes]:
     """A parcel as packets of so many bytes at most: a description of its sections, then their data, all aligned."""
-    pieces = [piece.data if isinstance(piece, np.ndarray) else memoryview(piece) for piece in pieces_of(parcel)]
-    chunks: list[bytes] = []
-    open_chunk: list[memoryview] = []
-    room = most
-    for piece in itertools.chain.from_iterable((piece, memoryview(bytes(-len(piece) % ALIGN))) for piece in pieces):
-        at = 0
-        while at < len(piece):
-            part = piece[at : at + room]
-            open_chunk.append(part)
-            at += len(part)
-            room -= len(part)
-            if not room:
-                chunks.append(b"".join(open_chunk))
-                open_chunk, room = [], most
-    if open_chunk:
-        chunks.append(b"".join(open_chunk))
-    return chunks
+    padded: list[Any] = [part for piece in pieces_of(parcel) for part in (piece, bytes(-len(piece) % ALIGN))]
+    text = b"".join(padded)
+    return [text[at : at + most] for at in range(0, len(text), most)]
 
 
 def put_together(packets: Sequence[Packet], pid: int, own: Parcel | None, pool: BufferPool) -> list[tuple[int, Parcel]]:
@@ -351,9 +334,6 @@ def put_together(packets: Sequence[Packet], pid: int, own: Parcel | None, pool: 
         if [packet[1] for packet in here] != list(range(here[0][2])):
             raise undelivered(pid, "packets")
         text = pool.take(sum(map(len, chunks)))
-        at = 0
-        for chunk in chunks:
-            text[at : at + len(chunk)] = np.frombuffer(chunk, np.uint8)
-            at += len(chunk)
+        text[:] = np.frombuffer(b"".join(chunks), np.uint8)
         arrived.append((source, parcel_of(text, pid)))
     return sorted(arrived, key=lambda pair: pair[0])

@@ -18,7 +18,7 @@ from ...machines.bsp import BSPMachine
 from ...machines.logp import LogPMachine
 from . import stalling
 from .control import height
-from .cycles import Cycles
+from .cycles import Cycles, length
 from .execution import Part, put_together
 from .stalling import StallingCycles
 
@@ -156,7 +156,7 @@ def ending(logp: LogPMachine, stalls: bool = False) -> int:
     """
     if stalls:
         return stalling.cycle_length(logp) * (2 * height(logp.p, stalling.ARITY) + 2)
-    return -(-logp.L // 2) * (2 * height(logp.p, max(2, logp.capacity)) + 2)
+    return length(logp) * (2 * height(logp.p, max(2, logp.capacity)) + 2)
 
 
 def seconds(machine: BSPMachine, logp: LogPMachine, time: int, stalls: bool = False) -> float:
@@ -176,7 +176,7 @@ def seconds(machine: BSPMachine, logp: LogPMachine, time: int, stalls: bool = Fa
     """
     if stalls:
         return stalling.seconds(machine, logp, time)
-    arity, steps = max(2, logp.capacity), -(-logp.L // 2)
+    arity, steps = max(2, logp.capacity), length(logp)
     cycles = (time + ending(logp)) // steps
     most = logp.capacity + min(arity, machine.p - 1)
     return cycles * machine.elapsed(steps / machine.r, most, most)

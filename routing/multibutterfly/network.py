@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import RoutingError, UsageError, brief
+from ...ground.convert import is_whole
 from ..relation import Relation
 from ..seeds import generator
 
@@ -50,12 +51,12 @@ class Multibutterfly:
     """
 
     def __init__(self, N: int, d: int, seed: int = 0) -> None:
-        if isinstance(N, bool) or not isinstance(N, (int, np.integer)):
+        if not is_whole(N):
             raise RoutingError(f"Multibutterfly: N must be a whole number, a power of two, got {brief(N)}")
         if N < 1 or N & (N - 1):
             below = 1 << max(N, 1).bit_length() - 1
             raise RoutingError(f"Multibutterfly: N must be a power of two, got {N}; {below} and {2 * below} would fit")
-        if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or d < 1:
+        if not is_whole(d, 1):
             raise UsageError(f"Multibutterfly: d: expected a whole number from 1 on, got {brief(d)}")
         self.N, self.d, self.seed = int(N), int(d), seed
         self.n = self.N.bit_length() - 1

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...errors import UsageError, brief
+from ...ground.convert import is_whole
 from .fit import fit
 from .graph import Rule
 from .network import Ints
@@ -21,18 +22,14 @@ from .ports import Ported
 
 def sides_of(name: str, sides: Sequence[int]) -> tuple[int, ...]:
     """These sides of a grid; UsageError where they are none."""
-    if (
-        not np.iterable(sides)
-        or not len(sides)
-        or not all(isinstance(side, (int, np.integer)) and not isinstance(side, bool) and side >= 1 for side in sides)
-    ):
+    if not np.iterable(sides) or not len(sides) or not all(is_whole(side, 1) for side in sides):
         raise UsageError(f"{name}: sides: expected one or more whole numbers from 1 on, got {brief(sides)}")
     return tuple(int(side) for side in sides)
 
 
 def equal_sides(name: str, p: int, d: int) -> tuple[int, ...]:
     """The sides of a grid of d dimensions with p nodes; RoutingError, UsageError where p or d do not fit."""
-    if isinstance(d, bool) or not isinstance(d, (int, np.integer)) or d < 1:
+    if not is_whole(d, 1):
         raise UsageError(f"{d}-d {name}: d: expected a whole number from 1 on, got {brief(d)}")
     return (fit(f"{d}-d {name}", p, f"side^{d} for a whole side", lambda n: n**d, 1),) * d
 

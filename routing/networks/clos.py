@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UsageError, brief
+from ...ground.convert import is_whole
 from .fit import fit
 from .network import Ints, Network
 
@@ -45,7 +46,7 @@ class KaryFatTree(Network):
         self.half = half = fit("k-ary fat tree", p, "k^3/4 for an even k", lambda n: 2 * n**3, 1)
         if not isinstance(spread, str) or spread not in SPREADS:
             raise UsageError(f"k-ary fat tree: spread: expected one of {', '.join(SPREADS)}, got {spread!r}")
-        if isinstance(salt, bool) or not isinstance(salt, (int, np.integer)) or not 0 <= salt < 1 << 63:
+        if not is_whole(salt, 0) or salt >= 1 << 63:
             raise UsageError(f"k-ary fat tree: salt: expected a whole number from 0 to 2**63 - 1, got {brief(salt)}")
         self._salt = mixed(np.array([salt], np.uint64))
         self.k, self.p, self.spread = 2 * half, int(p), spread

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import RoutingError, UsageError, brief
+from ...ground.convert import is_whole
 from .fit import fit
 from .network import Ints, Network
 
@@ -45,11 +46,7 @@ class Dragonfly(Network):
         if shape is None:
             n = fit("dragonfly", p, "2 n^2 (2 n^2 + 1), or shape= be given", lambda n: 2 * n * n * (2 * n * n + 1), 1)
             shape = 2 * n, n, n
-        if (
-            not isinstance(shape, tuple)
-            or len(shape) != 3
-            or not all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) and x >= 1 for x in shape)
-        ):
+        if not isinstance(shape, tuple) or len(shape) != 3 or not all(is_whole(x, 1) for x in shape):
             raise UsageError(f"dragonfly: shape: expected three whole numbers from 1 on, (a, t, h), got {brief(shape)}")
         self.shape = a, t, h = int(shape[0]), int(shape[1]), int(shape[2])
         self.groups = groups = a * h + 1

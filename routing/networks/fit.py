@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from ...errors import RoutingError, brief
+from ...ground.convert import is_whole
 from ...processes.process import MOST_PROCESSORS
 
 
@@ -20,7 +19,7 @@ def fit(name: str, p: int, rule: str, size: Callable[[int], int], first: int = 0
     Raises:
         RoutingError: there is none; of a whole number the text names the nearest p below and above that would fit.
     """
-    if isinstance(p, bool) or not isinstance(p, (int, np.integer)):
+    if not is_whole(p):
         raise RoutingError(f"{name}: p must be a whole number, {rule}, got {brief(p)}")
     if p > MOST_PROCESSORS:
         raise RoutingError(f"{name}: p must be at most {MOST_PROCESSORS}, got {brief(int(p))}")

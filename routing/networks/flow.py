@@ -28,12 +28,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...errors import RoutingError, UsageError, brief, usage_error
-from ...ground.convert import whole
+from ...ground.convert import is_whole, whole
 from ..seeds import Seed, generator
 from .adaptive import ROUTINGS, Choice, Ways
 from .graph import Ints
 from .injections import Injections
-from .network import Network
+from .network import Network, check_network
 from .simulator import Queues, runs
 
 
@@ -172,8 +172,7 @@ def flow(
         ugal 7.2 5.5
     """
     _check(network, injections, routing, buffers, channels, until)
-    links = len(network.tails)
-    period, delay = (_per_link(name, given, links) for name, given in (("period", period), ("delay", delay)))
+    period, delay = per_link(network, "period", period), per_link(network, "delay", delay)
     if injections.load is not None:
         check_load("flow: injections", network, injections.load, period)
     ways, rng = Ways(network, routing, injections.packets), generator("flow", seed)
@@ -183,9 +182,12 @@ def flow(
     return Flow(network, injections, steps, run.delivered, run.hops, run.longest, run.load, period, busy)
 
 
-def period_of(network: Network, period: ArrayLike) -> Ints:
-    """The period of each link, shape (links,); UsageError where there is none."""
-    return _per_link("period", period, len(network.tails))
+def per_link(network: Network, name: str, given: ArrayLike) -> Ints:
+    """The period, or delay, of each link, shape (links,); UsageError where there is none."""
+    numbers, links = np.asarray(given), len(network.tails)
+    if not np.issubdtype(numbers.dtype, np.integer) or numbers.shape not in ((), (links,)) or (numbers < 1).any():
+        raise UsageError(f"flow: {name}: expected whole numbers from 1 on, one or one for each of {links} links")
+    return np.broadcast_to(numbers.astype(np.int64), (links,))
 
 
 def source_rate(network: Network, period: Ints) -> float:
@@ -211,8 +213,7 @@ def _check(
     channels: int | None,
     until: int | None,
 ) -> None:
-    if not isinstance(network, Network):
-        raise usage_error("flow: network", "a Network", brief(network, 80))
+    check_network("flow", network)
     if not isinstance(injections, Injections):
         raise usage_error("flow: injections", "Injections", brief(injections, 80))
     times = injections.times
@@ -224,16 +225,8 @@ def _check(
     if not callable(routing) and routing not in ROUTINGS:
         raise usage_error("flow: routing", f"one of {', '.join(ROUTINGS)}, or a function", f"{routing!r}")
     for name, number, least in (("buffers", buffers, 1), ("channels", channels, 1), ("until", until, 0)):
-        whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
-        if number is not None and (not whole or number < least):
+        if number is not None and not is_whole(number, least):
             raise usage_error(f"flow: {name}", f"a whole number from {least} on, or None", brief(number))
-
-
-def _per_link(name: str, given: ArrayLike, links: int) -> Ints:
-    numbers = np.asarray(given)
-    if not np.issubdtype(numbers.dtype, np.integer) or numbers.shape not in ((), (links,)) or (numbers < 1).any():
-        raise UsageError(f"flow: {name}: expected whole numbers from 1 on, one or one for each of {links} links")
-    return np.broadcast_to(numbers.astype(np.int64), (links,))
 
 
 class _FlowRun:

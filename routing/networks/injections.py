@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...errors import brief, usage_error
+from ...ground.convert import is_whole
 from ..decomposition import relation as checked_relation
 from ..relation import Relation
 from ..seeds import Seed, generator
@@ -138,7 +139,7 @@ class Injections(NamedTuple):
         if len(sizes) > 1:
             raise usage_error("Injections.supersteps: relations", "all of one p", f"p = {sizes}")
         for start in starts:
-            if isinstance(start, bool) or not isinstance(start, (int, np.integer)) or not 0 <= start <= _LAST:
+            if not is_whole(start, 0) or start > _LAST:
                 raise usage_error("Injections.supersteps: starts", "steps from 0 to 2^62", brief(start))
         return cls.at(
             np.repeat(np.asarray(starts, np.int64), [relation.M for relation in relations]),
@@ -150,7 +151,7 @@ class Injections(NamedTuple):
 
 def _positive(operation: str, **numbers: object) -> None:
     for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
+        if not is_whole(number, 1):
             raise usage_error(f"{operation}: {name}", "a whole number from 1 on", brief(number))
 
 

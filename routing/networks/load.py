@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...errors import UsageError, brief
+from ...ground.convert import is_whole
 from ..decomposition import relation as checked_relation
 from ..seeds import generator
-from .flow import Flow, check_load, flow, period_of, source_rate
+from .flow import Flow, check_load, flow, per_link, source_rate
 from .injections import Injections
-from .network import Network
+from .network import Network, check_network
 
 
 class LoadPoint(NamedTuple):
@@ -71,7 +72,7 @@ def latency_against_load(
     points = []
     if not isinstance(loads, Iterable):
         raise UsageError(f"latency_against_load: loads: expected numbers, got {brief(loads, 80)}")
-    period = period_of(_network("latency_against_load", network), how.get("period", 1))
+    period = per_link(check_network("latency_against_load", network), "period", how.get("period", 1))
     for load in loads:
         if isinstance(load, (int, float, np.number)) and not isinstance(load, bool):  # else `Injections.open` says it
             check_load("latency_against_load: loads", network, float(load), period)
@@ -91,17 +92,10 @@ def latency_against_load(
 
 def _steps(operation: str, steps: Any, how: dict[str, Any]) -> None:
     """Check for how long traffic is to go on."""
-    if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 3:
+    if not is_whole(steps, 3):
         raise UsageError(f"{operation}: steps: expected a whole number from 3 on, got {brief(steps)}")
     if "until" in how:
         raise UsageError(f"{operation}: until: is `steps`; what comes until then is measured")
-
-
-def _network(operation: str, network: Any) -> Network:
-    """Check that it is one."""
-    if not isinstance(network, Network):
-        raise UsageError(f"{operation}: network: expected a Network, got {brief(network, 80)}")
-    return network
 
 
 def saturation(
@@ -143,7 +137,7 @@ def saturation(
         raise UsageError(f"saturation: tolerance: expected a part of the load, 1e-6 to 1, got {brief(tolerance)}")
     _steps("saturation", steps, how)
     period = how.get("period", 1)
-    low, high = 0.0, source_rate(network, period_of(_network("saturation", network), period))
+    low, high = 0.0, source_rate(network, per_link(check_network("saturation", network), "period", period))
     if how.get("routing", "greedy") == "greedy":
         bound = saturation_bound(network, destinations, period, seed=seed)
         if bound == float("inf"):
@@ -183,7 +177,7 @@ def saturation_bound(
         >>> networks.saturation_bound(networks.Torus((8, 8, 8))), networks.saturation_bound(networks.Array((8, 8)))
         (1.0, 0.5)
     """
-    p = _network("saturation_bound", network).p
+    p = check_network("saturation_bound", network).p
     if destinations is None:
         sources, into = (each.ravel() for each in np.indices((p, p)))
     else:
@@ -197,5 +191,5 @@ def saturation_bound(
         link, state[on] = network.step(at[on], end[on], state[on], rng)
         at[on] = network.heads[link]
         load += np.bincount(link, minlength=len(load))
-    busiest = float((load * period_of(network, period)).max(initial=0.0)) * p / len(sources)
+    busiest = float((load * per_link(network, "period", period)).max(initial=0.0)) * p / len(sources)
     return 1 / busiest if busiest else float("inf")

@@ -140,6 +140,13 @@ class Network(Graph):
         return simulate(self, begin, via, **how) + simulate(self, via, end, **how)
 
 
+def check_network(operation: str, network: Any) -> Network:
+    """The argument network; a UsageError where it is none."""
+    if not isinstance(network, Network):
+        raise usage_error(f"{operation}: network", "a Network", f"{network!r:.80}")
+    return network
+
+
 def check_two_phase(operation: str, two_phase: object) -> None:
     """The argument two_phase; a UsageError where it is neither True nor False."""
     if not isinstance(two_phase, (bool, np.bool_)):

@@ -16,6 +16,7 @@ order of their numbers.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
@@ -112,22 +113,27 @@ def simulate(
     rng = np.random.default_rng(0) if rng is None else rng
     begin, end = np.asarray(begin, np.int64), np.asarray(end, np.int64)
     rule = network.rule() if (queue, ports) == ("fifo", "multi") else None
-    if rule is not None and kernels() is not None:
-        return _compiled(network, rule, begin, end, limit)
+    if rule is not None and (kernel := kernels()) is not None:
+        return _compiled(kernel, network, rule, begin, end, limit)
     single = ports == "single"
     tails, heads, links = network.tails, network.heads, len(network.tails)
 
     # 1. All packets that have somewhere to go enter the queue of their first link.
-    packets = np.flatnonzero(begin != end)
     at, state = begin.copy(), network.begin(begin, end, rng)
     way = np.full(len(begin), -1, np.int64)  # the link that each packet waits for
-    way[packets], state[packets] = network.step(at[packets], end[packets], state[packets], rng)
     furthest = network.diameter if queue == "furthest-first" else 0
     queues = Queues(network.nodes if single else links, furthest + 1, len(begin))
+
+    def enter(packets: Ints) -> None:
+        here, there = at[packets], end[packets]
+        way[packets], state[packets] = network.step(here, there, state[packets], rng)
+        left = network.distance(here, there, state[packets]) if furthest else None
+        queues.put(packets, tails[way[packets]] if single else way[packets], left)
+
+    packets = np.flatnonzero(begin != end)
+    enter(packets)
     delivered = np.zeros(len(begin), np.int64)
     load = np.zeros(links, np.int64)
-    place = tails[way[packets]] if single else way[packets]
-    queues.put(packets, place, _left(network, furthest, at, end, state, packets))
     waiting, t = len(packets), 0
 
     while waiting:
@@ -160,19 +166,15 @@ def simulate(
         delivered[arrived] = t
         waiting -= len(arrived)
         if len(packets):
-            way[packets], state[packets] = network.step(at[packets], end[packets], state[packets], rng)
-            place = tails[way[packets]] if single else way[packets]
-            queues.put(packets, place, _left(network, furthest, at, end, state, packets))
+            enter(packets)
 
     through = np.bincount(begin, minlength=network.nodes)
     np.add.at(through, heads, load)
     return Traffic(t, delivered, queues.longest, load, through)
 
 
-def _compiled(network: Graph, rule: Rule, begin: Ints, end: Ints, limit: int | None) -> Traffic:
+def _compiled(kernel: ModuleType, network: Graph, rule: Rule, begin: Ints, end: Ints, limit: int | None) -> Traffic:
     """`simulate` by the compiled kernel."""
-    kernel = kernels()
-    assert kernel is not None
     links = len(network.tails)
     load, longest, delivered = (np.zeros(size, np.int64) for size in (links, links, len(begin)))
     arrays = (np.ascontiguousarray(each, np.int64) for each in (begin, end, network.heads))
@@ -184,11 +186,6 @@ def _compiled(network: Graph, rule: Rule, begin: Ints, end: Ints, limit: int | N
     through = np.bincount(begin, minlength=network.nodes)
     np.add.at(through, network.heads, load)
     return Traffic(steps, delivered, longest, load, through)
-
-
-def _left(network: Graph, furthest: int, at: Ints, end: Ints, state: Ints, packets: Ints) -> Ints | None:
-    """How far each packet has to go, where queues go by that."""
-    return network.distance(at[packets], end[packets], state[packets]) if furthest else None
 
 
 def runs(values: Ints) -> tuple[Ints, Ints]:

@@ -22,7 +22,7 @@ class _Processor:
     def counts(self) -> tuple[int, int, int]:
         return 0, 0, 0
 
-    def tell(self, dest: int, kind: int, body: bytes) -> None:
+    def post(self, dest: int, kind: int, body: bytes) -> None:
         assert (dest, kind) == (1, PROBE)
         self.probes.append(pickle.loads(body))
 

@@ -14,7 +14,6 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ....logp.processor import Message
 from ....machines.logp import LogPMachine
 from ..phases import Phases, period
 from ..pipelined import pipelined
@@ -182,8 +181,5 @@ def _spread(phases: Phases, items: list[Keyed], r: int, active: int, start: int)
         return []
     expected = sum(len(range((proc.pid - j) % active, r, active)) for j in givers)
     received = pipelined(phases, [], start, r, expected)
-    return items + [message.payload[1] for message in sorted(received, key=_origin)]
-
-
-def _origin(message: Message) -> tuple[int, int]:
-    return message.source, message.payload[0]
+    received.sort(key=lambda message: (message.source, message.payload[0]))
+    return items + [message.payload[1] for message in received]
