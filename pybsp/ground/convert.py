@@ -25,16 +25,16 @@ def as_array(values: Any, dtype: np.dtype[Any], operation: str) -> NDArray[Any]:
             return values
     elif isinstance(values, np.ndarray):
         no_mask(operation, "values", values)
-    expected = f"{dtype} or what casts to it (same_kind)"
     try:
         array = _cast(values, dtype)
+        if array.dtype == dtype:
+            return array
+        # numpy takes a unit of time from the values where the dtype has none.
+        got, way_out = f"{array.dtype}, which has a unit", f'give what gets them a unit of time, as "{dtype.kind}8[s]"'
     except (TypeError, ValueError, OverflowError) as error:
-        way_out = "convert with .astype, or use that dtype from the start"
-        raise argument_error(operation, "values", expected, f"{what(values)} ({error})", way_out) from None
-    if array.dtype != dtype:  # numpy takes a unit of time from the values where the dtype has none
-        way_out = f'give what gets them a unit of time, as "{dtype.kind}8[s]"'
-        raise argument_error(operation, "values", expected, f"{array.dtype}, which has a unit", way_out)
-    return array
+        got, way_out = f"{what(values)} ({error})", "convert with .astype, or use that dtype from the start"
+    # To name a dtype takes microseconds.
+    raise argument_error(operation, "values", f"{dtype} or what casts to it (same_kind)", got, way_out)
 
 
 def _cast(values: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
