@@ -117,7 +117,7 @@ def of_argument(name: str, argument: str, share: Callable[[], Result]) -> Result
     try:
         return share()
     except Exception as error:
-        raise UsageError(f"{name}: argument {argument}: {raised(error)}") from error
+        raise UsageError(f"{name}: argument {argument}: {_raised(argument, error)}") from error
 
 
 def applied(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
@@ -127,14 +127,16 @@ def applied(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> A
     except AbortError:
         raise
     except Exception as error:
-        lost = "; if op has returned None, let it return what it combines" * ("NoneType" in str(error))
-        raise UsageError(f"{name}: argument op: {raised(error)}{lost}") from error
+        raise UsageError(f"{name}: argument op: {_raised('op', error)}") from error
 
 
-def raised(error: Exception) -> str:
+def _raised(argument: str, error: Exception) -> str:
     """What a function of the user's raised, in words, and the way out where that is known."""
-    read_only = isinstance(error, ValueError) and "read-only" in str(error)
-    way = "; it gets what it must not change: let it return a new value" if read_only else ""
+    way = ""
+    if isinstance(error, ValueError) and "read-only" in str(error):
+        way = "; it gets what it must not change: let it return a new value"
+    elif argument == "op" and "NoneType" in str(error):
+        way = "; if op has returned None, let it return what it combines"
     return f"raised {type(error).__name__}: {error}{way}"
 
 
