@@ -8,6 +8,7 @@ of a program, are one operator; what a closure holds is not looked at.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from hashlib import blake2b
@@ -72,6 +73,12 @@ _OF_TWO = {
     "nanmin": "np.fmin",
 }
 
+# What changes its first value and returns nothing, and what returns the two as one.
+_IN_PLACE = (
+    *((list.append, "operator.add"), (list.extend, "operator.add"), (set.add, "set.union")),
+    *((set.update, "set.union"), (dict.update, "operator.or_"), (Counter.update, "operator.add")),
+)
+
 
 def _takes_an_axis(op: Any) -> bool:
     """Whether it is a function of numpy, no ufunc, whose second argument is an axis."""
@@ -88,13 +95,18 @@ def check_operator(name: str, op: Any) -> str:
     """Refuse what is no binary operator; returns what it is called, by which processors compare theirs.
 
     Raises:
-        UsageError: it cannot be called, is a ufunc of another arity, or takes one sequence, as `sum` and `np.max`, and
-            then where to begin, or an axis: of two values it makes something else than meant, often silently.
+        UsageError: it cannot be called, is a ufunc of another arity, returns nothing, as `list.extend`, or takes one
+            sequence, as `sum` and `np.max`, and then where to begin, or an axis: of two values it makes something else
+            than meant, often silently.
     """
     if op is sum or _takes_an_axis(op):
         expected = "an associative function of two values"
         way_out = f"use {_OF_TWO.get(op.__name__, 'one of two values, as np.add')}"
         raise argument_error(name, "op", expected, f"{op.__module__}.{op.__name__}, which takes one sequence", way_out)
+    instead = next((other for one, other in _IN_PLACE if op is one), "")
+    if instead:
+        expected, got = "an associative function of two values", f"{op.__qualname__}, which returns None"
+        raise argument_error(name, "op", expected, got, f"use {instead}")
     if not callable(op) or (isinstance(op, np.ufunc) and (op.nin, op.nout) != (2, 1)):
         raise argument_error(name, "op", "an associative function of two values, as np.add or max", brief(op))
     return operator_name(op)
@@ -105,7 +117,7 @@ def of_argument(name: str, argument: str, share: Callable[[], Result]) -> Result
     try:
         return share()
     except Exception as error:
-        raise UsageError(f"{name}: argument {argument}: {raised(error)}") from error
+        raise UsageError(f"{name}: argument {argument}: {_raised(argument, error)}") from error
 
 
 def applied(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
@@ -115,13 +127,16 @@ def applied(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> A
     except AbortError:
         raise
     except Exception as error:
-        raise UsageError(f"{name}: argument op: {raised(error)}") from error
+        raise UsageError(f"{name}: argument op: {_raised('op', error)}") from error
 
 
-def raised(error: Exception) -> str:
+def _raised(argument: str, error: Exception) -> str:
     """What a function of the user's raised, in words, and the way out where that is known."""
-    read_only = isinstance(error, ValueError) and "read-only" in str(error)
-    way = "; it gets what it must not change: let it return a new value" if read_only else ""
+    way = ""
+    if isinstance(error, ValueError) and "read-only" in str(error):
+        way = "; it gets what it must not change: let it return a new value"
+    elif argument == "op" and "NoneType" in str(error):
+        way = "; if op has returned None, let it return what it combines"
     return f"raised {type(error).__name__}: {error}{way}"
 
 

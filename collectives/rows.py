@@ -56,7 +56,8 @@ class KeyedRows:
             pid: of the processor.
 
         Raises:
-            UsageError: keys that are a list or no one-dimensional array, or values of another length.
+            UsageError: keys that are a list, a set, an iterator or no one-dimensional array, or values of another
+                length.
         """
         if isinstance(keys, np.ndarray) and keys.ndim == 0:
             keys = keys[()]
@@ -64,6 +65,9 @@ class KeyedRows:
             got = "a list" if isinstance(keys, list) else f"an array of shape {keys.shape}"
             way_out = "np.array(keys) makes an array of a list, tuple(keys) one key"
             raise argument_error(name, "keys", "an array of shape (n,), or one key that is no list", got, way_out)
+        if isinstance(keys, (set, frozenset, range)) or hasattr(keys, "__next__"):  # < of sets is no order
+            got, way_out = f"a {type(keys).__name__}", "np.array(list(keys)) makes an array of it, tuple(keys) one key"
+            raise argument_error(name, "keys", "an array of shape (n,), or one key", got, way_out)
         no_mask(name, "keys", keys)
         no_mask(name, "values", values)
         lone = not isinstance(keys, np.ndarray)

@@ -71,7 +71,8 @@ def packed(value: Any, name: str, argument: str = "value") -> Any:
         return pickle.dumps(value, 5)
     except Exception as error:
         expected = "something that can be pickled"
-        raise argument_error(name, argument, expected, f"{type(value).__name__} ({error})") from error
+        way_out = "give the data that it is made from, as list(values) of a generator"
+        raise argument_error(name, argument, expected, f"{type(value).__name__} ({error})", way_out) from error
 
 
 def unpacked(payload: Any) -> Any:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import BoundsError, argument_error, brief
-from .ground.convert import span
+from .ground.convert import span, to_integers
 from .ground.instead import hinting
 from .ground.public import special
 
@@ -676,9 +676,10 @@ def _integers(operation: str, argument: str, given: Any) -> Ints:
         worst = found.max() if found.max() >= FAR else found.min()
         raise BoundsError(f"{operation}: argument {argument}: expected integers below 2^63, got {brief(int(worst))}")
     if found.dtype.kind not in "iu":
-        way_out = "; np.flatnonzero(mask) makes such of a mask" if found.dtype == bool and found.ndim else ""
         expected = "an int or integers of 64 bits"
-        raise argument_error(operation, argument, expected, f"{type(given).__name__} {brief(given)}{way_out}")
+        got = f"{type(given).__name__} {brief(given)}"
+        mask = "np.flatnonzero(mask) makes such of a mask" if found.ndim else ""
+        raise argument_error(operation, argument, expected, got, mask if found.dtype == bool else to_integers(given))
     return found.astype(np.intp, copy=False)
 
 

@@ -103,6 +103,19 @@ def test_what_a_processor_has_is_not_assigned(name: str, value: Any, hint: str) 
     assert pybsp.simulate(main, p=2).results == [text, text]
 
 
+@pytest.mark.parametrize("what", ["bsp", "group", "grid", "part", "what calls it"])
+def test_a_processor_and_what_it_makes_of_its_machine_cannot_be_sent(what: str) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        made = {"bsp": bsp, "group": bsp.group([bsp.pid]), "grid": bsp.grid(1, 2)}
+        with bsp.split(0) as made["part"]:
+            pass
+        bsp.send(0, made.get(what, {1: bsp.send}))
+
+    expected = r"argument payload: expected something that can be pickled, .*\(a copy of bsp: there is none, nor of its"
+    with pytest.raises(pybsp.UsageError, match=expected):
+        pybsp.simulate(main, p=2)
+
+
 LOCAL = "x.local is this processor's part"
 VALUE = "ticket.value is there after the sync that brings it"
 VALUES = "queue.values has the items that arrived with the last sync"

@@ -682,7 +682,7 @@ def test_an_exchange_costs_by_the_ways_of_its_data_and_more_after_computing() ->
         (100.0, 50.0, 1.0, 1.0, 1.0),
         (1e9, 1e9, 1.0, 1.0, 2.0),
         (10.0, 5.0, 0.3, 0.1, 0.2),
-        (0.1, 0.05, 0.09, 0.001, 0.04 / 5),
+        (0.1, 0.05, 0.03 * 0.9, 0.001, 0.04 / 5),
         (100.0, 0.5, 0.09, 0.6**0.5, 1.0),  # all compute as long: what sends has code that is as cold after 0.3 of it
         (1.0, 50.0, 1.0, 0.01, 0.04),  # who waits for longer than others before so much computing adds nothing to that
         (100.0, 0.0, 0.0, 0.6**0.5, 1.0),

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import pybsp
+from pybsp import collectives
 from pybsp.errors import harmless
 from pybsp.ground.failures import outcome
 from pybsp.runs import simulation
@@ -288,6 +290,27 @@ def test_processors_that_do_different_things_raise_a_sync_error() -> None:
     with pytest.raises(pybsp.SyncError, match=who) as caught:
         pybsp.simulate(main, p=4)
     assert "test_virtual.py:" in str(caught.value)
+
+
+@pytest.mark.parametrize("how", ["sync", "collective", "split"])
+def test_a_superstep_that_a_thread_of_the_program_ends_is_an_error(how: str) -> None:
+    """A greenlet goes on in no other thread; on ranks, where processors are processes, any may."""
+
+    def end(bsp: pybsp.BSP) -> None:
+        if how == "sync":
+            bsp.sync()
+        elif how == "collective":
+            collectives.allreduce(bsp, 1, np.add)
+        else:
+            bsp.split(0)
+
+    def main(bsp: pybsp.BSP) -> None:
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(end, bsp).result()
+
+    expected = "pybsp.simulate: expected supersteps to end in the thread that the program runs in, got the end of one"
+    with pytest.raises(pybsp.UsageError, match=expected):
+        pybsp.simulate(main, p=2)
 
 
 def test_a_simulation_within_a_simulation() -> None:

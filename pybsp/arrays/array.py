@@ -14,7 +14,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import NDArray
 
 from ..errors import BoundsError, TicketError, UsageError, argument_error, brief, describe, usage_error
-from ..ground.convert import as_array, span, what
+from ..ground.convert import as_array, span, to_integers, what
 from ..ground.copying import copy
 from ..ground.instead import hinting
 from ..ground.public import Public, special
@@ -590,7 +590,8 @@ def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callabl
                 raise usage_error(argument, "integers of one shape", show(part)) from None
             if array.dtype.kind not in "iu" and (array.size or array is part):  # [] is an index
                 expected = "None, ints, slices or integer arrays"
-                raise usage_error(argument, expected, what(array), "turn a mask into indices with np.nonzero")
+                mask = "turn a mask into indices with np.nonzero"
+                raise usage_error(argument, expected, what(array), mask if array.dtype == bool else to_integers(part))
             if array.dtype == np.uint64 and array.size and array.max() > LARGEST_INDEX:
                 raise outside(f"the index {array.max()}")
             next(axes, None)
@@ -599,7 +600,7 @@ def check_index(argument: str, at: Any, shape: tuple[int, ...], outside: Callabl
                 raise outside(f"the index {brief(int(part))}")
             next(axes, None)
         elif part is not None and part is not Ellipsis:
-            raise usage_error(argument, "None, ints, slices or integer arrays", what(part))
+            raise usage_error(argument, "None, ints, slices or integer arrays", what(part), to_integers(part))
 
 
 class Remote(NDArrayOperatorsMixin):
@@ -627,7 +628,7 @@ class Remote(NDArrayOperatorsMixin):
         if self._at is not None:
             way_out = "give all of it at once, a tuple for several axes"
             raise usage_error("x[pid][...]", "one index", f"another one behind {show(self._at)}", way_out)
-        return Remote(self._array, self._pid, at)
+        return Remote(self._array, self._pid, (None,) if at is None else at)  # a new axis, and not all of it
 
     def __setitem__(self, at: Any, values: Any) -> None:
         self[at].put(values)

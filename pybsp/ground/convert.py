@@ -27,23 +27,31 @@ def as_array(values: Any, dtype: np.dtype[Any], operation: str) -> NDArray[Any]:
     elif isinstance(values, np.ndarray):
         no_mask(operation, "values", values)
     try:
-        if isinstance(values, (np.ndarray, np.generic)):
-            array = np.asarray(values)
-            return array if array.dtype == dtype else array.astype(dtype, casting="same_kind")
-        if type(values) is int and dtype.kind in "iufc":
-            return np.asarray(values, dtype)
-        array = np.asarray(values) if dtype.names is None else np.asarray(values, dtype)
+        array = _cast(values, dtype)
         if array.dtype == dtype:
             return array
-        if array.size == 0 or (array.dtype.kind in "iu" and dtype.kind in "iufc"):
-            return np.asarray(values, dtype)
-        if array.dtype == object and dtype.kind in "fc" and all(type(one) in (int, float) for one in array.flat):
-            return np.asarray(values, dtype)  # ints of more than 64 bits
-        return array.astype(dtype, casting="same_kind")
+        # numpy takes a unit of time from the values where the dtype has none.
+        got, way_out = f"{array.dtype}, which has a unit", f'give what gets them a unit of time, as "{dtype.kind}8[s]"'
     except (TypeError, ValueError, OverflowError) as error:
-        expected = f"{dtype} or what casts to it (same_kind)"
-        way_out = "convert with .astype, or use that dtype from the start"
-        raise argument_error(operation, "values", expected, f"{what(values)} ({error})", way_out) from None
+        got, way_out = f"{what(values)} ({error})", "convert with .astype, or use that dtype from the start"
+    # To name a dtype takes microseconds.
+    raise argument_error(operation, "values", f"{dtype} or what casts to it (same_kind)", got, way_out)
+
+
+def _cast(values: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    if isinstance(values, (np.ndarray, np.generic)):
+        array = np.asarray(values)
+        return array if array.dtype == dtype else array.astype(dtype, casting="same_kind")
+    if type(values) is int and dtype.kind in "iufc":
+        return np.asarray(values, dtype)
+    array = np.asarray(values) if dtype.names is None else np.asarray(values, dtype)
+    if array.dtype == dtype:
+        return array
+    if array.size == 0 or (array.dtype.kind in "iu" and dtype.kind in "iufc"):
+        return np.asarray(values, dtype)
+    if array.dtype == object and dtype.kind in "fc" and all(type(one) in (int, float) for one in array.flat):
+        return np.asarray(values, dtype)  # ints of more than 64 bits
+    return array.astype(dtype, casting="same_kind")
 
 
 def no_mask(operation: str, argument: str, value: Any) -> None:
@@ -119,6 +127,19 @@ def what(thing: Any) -> str:
         of_class = "" if type(thing) is np.ndarray else f"{type(thing).__name__} of "
         return f"{of_class}{thing.dtype} of shape {thing.shape}"
     return f"{type(thing).__name__} {brief(thing)}"
+
+
+def to_integers(given: Any) -> str:
+    """The way out where whole numbers were expected, and this, no mask, was given; empty where none is near."""
+    if isinstance(given, (set, frozenset, range)) or hasattr(given, "__next__"):
+        return "list(...) makes such of a set, a range or a generator"
+    try:
+        found = np.asarray(given)
+    except ValueError:  # of several lengths
+        return ""
+    if found.dtype.kind in "fO" and found.ndim:
+        return ".astype(np.int64) makes such of an array"
+    return "int(...) makes one of a float" if found.dtype.kind == "f" else ""
 
 
 def few(pids: Sequence[int]) -> str:

@@ -18,7 +18,7 @@ def destination(dest: Any, p: int, pid: int) -> int:
     if number is not None and 0 <= number < p and number != pid:
         return number
     others = f"from 0 to {p - 1} and not {pid} itself" if p > 1 else "and there is none: p = 1"
-    way_out = "keep what is for this processor in a variable"
+    way_out = "keep what is for this processor in a variable" * (number == pid)
     raise argument_error("proc.send", "dest", f"another processor, {others}", brief(dest), way_out)
 
 

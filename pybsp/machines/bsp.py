@@ -359,9 +359,11 @@ class BSPMachine(MachinePart):
 
     def _measured(self, waited: float) -> float:
         """The nearest seconds within the rows of `after` that end as a wait on one host of so many seconds does."""
-        kind = bisect_right(WAITS, waited)
-        like = [row[OTHERS_WAITED] for row in self.after if bisect_right(WAITS, row[OTHERS_WAITED]) == kind]
-        return min(max(waited, like[0]) if kind else waited, like[-1]) if like else waited
+        kind, rows = bisect_right(WAITS, waited), [row[OTHERS_WAITED] for row in self.after]
+        like = [seconds for seconds in rows if bisect_right(WAITS, seconds) == kind]
+        if not like:
+            return waited
+        return min(waited if like[0] == rows[0] else max(waited, like[0]), like[-1])
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BSPMachine:

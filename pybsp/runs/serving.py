@@ -144,7 +144,10 @@ class _Server:
         try:
             parcel = value if isinstance(value, Parcel) else pickled(value)
         except Exception as error:
-            unsent = TypeError(f"the result cannot be sent: expected what cloudpickle can pickle, got {error!r}")
+            unsent = TypeError(
+                f"the result cannot be sent: expected what cloudpickle can pickle, got {error!r}; return arrays, "
+                "numbers and what is made of them"
+            )
             done.failed, parcel = _raised(unsent), pickled(unsent)
         del value
         done.in_use = not program.release()

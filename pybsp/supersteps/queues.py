@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from ..arrays.pattern import charged, check_machine
 from ..arrays.places import Places, as_places, by_group, count_of
 from ..compiled import core
-from ..errors import UsageError, where
+from ..errors import UsageError, argument_error, where
 from ..ground.chunk import clock
-from ..ground.convert import as_array, what
+from ..ground.convert import as_array, to_integers, what
 from ..ground.copying import copy
 from ..ground.instead import hinting
 from ..ground.public import Public
@@ -195,7 +195,7 @@ class Queue(Public, Participant):
         if target.shape == (0,):
             target = target.astype(np.intp)
         if target.dtype.kind not in "iu" or target.ndim != 1:
-            raise UsageError(f"queue.pattern: argument dests: expected integers of shape (m,), got {what(dests)}")
+            raise argument_error("queue.pattern", "dests", "integers of shape (m,)", what(dests), to_integers(dests))
         if target.size and not _below(target, self._p):
             raise self._gate.refusal("queue.pattern", "dests", int(target[(target < 0) | (target >= self._p)][0]))
         places = [(dest, as_places(chosen)) for dest, chosen in by_group(target)]
@@ -287,9 +287,8 @@ class Queue(Public, Participant):
         if target.size == 0 and target.ndim == 1:
             target = target.astype(np.intp)
         if target.dtype.kind not in "iu" or target.ndim > 1:
-            raise UsageError(
-                f"queue.send: argument dests: expected an int or integers of shape (m,), got {what(dests)}"
-            )
+            expected = "an int or integers of shape (m,)"
+            raise argument_error("queue.send", "dests", expected, what(dests), to_integers(dests))
         items = as_array(values, self.dtype, "queue.send")
         if items.ndim > 1 or (items.ndim == 1 and target.ndim == 1 and items.shape != target.shape):
             raise self._misfit(str(target.shape or "(m,)"), items)

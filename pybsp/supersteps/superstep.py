@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, SupportsIndex, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -287,6 +287,13 @@ class SuperstepEngine:
         queue = Queue(self, registrations.next_queue(), dtype, line)
         registrations.add_queue(queue, line)
         return queue
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """What pickle asks for: of all that a program has of its machine, as each refers to this."""
+        raise TypeError(
+            "a copy of bsp: there is none, nor of its groups, grids and parts, which are of this processor alone; send "
+            "or return what the program has computed"
+        )
 
     def pending(self) -> str:
         """What was sent since the last sync, in words; empty where nothing was."""

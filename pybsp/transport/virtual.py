@@ -13,12 +13,13 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
+from threading import get_ident
 from typing import Any
 from weakref import WeakSet
 
 import greenlet
 
-from ..errors import AbortError, BSPError, SyncError
+from ..errors import AbortError, BSPError, SyncError, UsageError
 from ..ground.failures import Failure, processor_error
 from ..machines.bsp import BSPMachine
 from ..machines.ebsp import EBSPMachine
@@ -76,6 +77,7 @@ class Scheduler:
         meetings: all that there are.
         where: each processor is, in words, by pid: only where they may be in different machines.
         lost: makes that error; None before.
+        thread: in which all of them run.
     """
 
     def __init__(self) -> None:
@@ -83,7 +85,16 @@ class Scheduler:
         self.meetings: WeakSet[VirtualMeeting] = WeakSet()
         self.where: dict[int, Callable[[], str]] = {}
         self.lost: Callable[[], BSPError] | None = None
+        self.thread = get_ident()
         self._hub = greenlet.getcurrent()
+
+    def require_thread(self) -> None:
+        """Refuse a call from a thread that the program has started: no greenlet goes on in another than its own."""
+        if get_ident() != self.thread:
+            raise UsageError(
+                "pybsp.simulate: expected supersteps to end in the thread that the program runs in, got the end of one "
+                "(bsp.sync, a collective or the like) in another; let that thread compute alone, or run on ranks"
+            )
 
     def wait(self) -> None:
         """Let others run until somebody has put the current greenlet back among the ready ones."""
@@ -197,6 +208,7 @@ class VirtualMeeting:
 
     def together(self, pid: int, brought: Any, act: Callable[[Sequence[Any]], Sequence[Any]]) -> Any:
         """See `VirtualTransport.together`."""
+        self.scheduler.require_thread()
         self.brought[pid] = brought
         self.arrived += 1
         if self.arrived < self.p:
@@ -217,6 +229,7 @@ class VirtualMeeting:
 
     def swap(self, pid: int, partner: int, brought: Any) -> Any:
         """Hand this over to the partner, and wait for what it hands over."""
+        self.scheduler.require_thread()
         # First in, first out, by direction: two processors swap in the same order, here and there.
         self.handed[pid, partner].append(brought)
         waiting = self.expecting.pop((partner, pid), None)
@@ -332,6 +345,7 @@ class VirtualTransport:
         self, kind: int, note: object, parcels: Parcels, charge: Charge = FREE, grace: float | None = None
     ) -> Arrival:
         meeting, pid = self._meeting, self.pid
+        meeting.scheduler.require_thread()
         meeting.kinds[pid] = kind
         if note is not None:
             meeting.notes[pid] = note

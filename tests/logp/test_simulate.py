@@ -646,8 +646,10 @@ def test_numpy_integers_are_numbers() -> None:
 def test_an_error_that_a_program_catches_is_its_own_business() -> None:
     def program(proc: Processor) -> Any:
         for wrong in (proc.pid, -1, 2, 1.0, None, True, np.int64(7)):
-            with pytest.raises(UsageError, match=r"proc\.send: argument dest: expected another processor, from 0 to 1"):
+            expected = r"proc\.send: argument dest: expected another processor, from 0 to 1"
+            with pytest.raises(UsageError, match=expected) as raised:
                 proc.send(wrong, None)  # type: ignore[arg-type]
+            assert ("keep what is for this processor in a variable" in str(raised.value)) == (wrong is proc.pid)
         with pytest.raises(UsageError, match=r"proc\.send: argument payload: expected something that can be pickled"):
             proc.send(1 - proc.pid, lambda: None)
         proc.send(np.int32(1 - proc.pid), "x")  # type: ignore[arg-type]

@@ -233,6 +233,9 @@ def test_a_block_of_keys_that_do_not_compare_is_an_error_on_every_processor(spmd
     [
         ([3, 1, 2], "got a list; np.array(keys) makes an array of a list"),
         (np.ones((2, 2)), "got an array of shape (2, 2)"),
+        ({3, 1}, "got a set; np.array(list(keys)) makes an array of it"),  # which < does not put in order
+        (range(3), "got a range; np.array(list(keys)) makes an array of it"),
+        (map(int, "312"), "got a map; np.array(list(keys)) makes an array of it"),
         (2**70, "argument keys: expected an int of 64 bits, got one of 71"),
     ],
 )

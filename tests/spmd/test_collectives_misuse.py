@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -128,6 +129,21 @@ def test_a_sum_of_one_sequence_is_no_operator(spmd: Spmd, name: str, op: Any, ca
 def test_what_combines_two_values_is_named_where_a_function_of_one_sequence_is_given(op: Any, way_out: str) -> None:
     with pytest.raises(pybsp.UsageError, match=f"which takes one sequence; use {way_out}"):
         pybsp.simulate(lambda bsp: collectives.allreduce(bsp, -5 * (1 - bsp.pid), op), p=2)
+
+
+@pytest.mark.parametrize(
+    ("op", "text"),
+    [
+        (list.extend, "list.extend, which returns None; use operator.add"),
+        (dict.update, "dict.update, which returns None; use operator.or_"),
+        (Counter.update, "Counter.update, which returns None; use operator.add"),
+        (lambda a, b: a.extend(b), "if op has returned None, let it return what it combines"),
+    ],
+    ids=["list", "dict", "Counter", "lambda"],
+)
+def test_an_op_that_returns_nothing_is_told_to_return_what_it_combines(op: Any, text: str) -> None:
+    with pytest.raises(pybsp.UsageError, match=f"prefix: argument op: .*{text}"):
+        pybsp.simulate(lambda bsp: collectives.prefix(bsp, [bsp.pid], op), p=4)
 
 
 @pytest.mark.parametrize("name", ["allreduce", "broadcast", "histogram", "argsort", "top_k"])

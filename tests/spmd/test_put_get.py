@@ -405,6 +405,19 @@ def test_a_scalar_and_a_row_broadcast_to_the_indexed_shape(spmd: Spmd) -> None:
     assert spmd(main) == [[[1, 2, 3, 4], [7, 2, 3, 7], [8, 1, 1, 8]]] * spmd.p
 
 
+def test_an_index_of_none_is_a_new_axis_as_of_numpy(spmd: Spmd) -> None:
+    def main(bsp: pybsp.BSP) -> Any:
+        x = bsp.array(3)
+        bsp.sync()
+        x[bsp.pid][None] = [[1, 2, 3]]
+        bsp.sync()
+        ticket, whole = x[bsp.pid][None].get(), x[bsp.pid].get()
+        bsp.sync()
+        return ticket.value.tolist(), whole.value.tolist()
+
+    assert spmd(main) == [([[1.0, 2.0, 3.0]], [1.0, 2.0, 3.0])] * spmd.p
+
+
 def test_values_may_have_any_layout(spmd: Spmd) -> None:
     base = np.arange(24).reshape(4, 6)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import pybsp
 from pybsp.compiled import core
+from pybsp.layouts import Block
 from pybsp.transport.wire import PLAIN_HEADER
 from pybsp.ways import BY_QUEUE
 from tests.conftest import Spmd, on_processors
@@ -329,6 +331,47 @@ def test_casting_is_same_kind(spmd: Spmd) -> None:
         assert [error.kind for error in wrong] == [pybsp.UsageError] * len(wrong)
         assert all(error.text.startswith("queue.send: argument values: expected ") for error in wrong)
         assert all("got " in error.text for error in wrong)
+
+
+@pytest.mark.parametrize("kind", ["M", "m"])
+def test_a_unit_of_time_that_a_queue_does_not_have_is_an_error(spmd: Spmd, kind: str) -> None:
+    """numpy casts to no unit by taking that of the values: their bits would be read as others."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        q, values = bsp.queue(f"{kind}8"), np.array([3, 4], f"{kind}8[h]")
+        q.send(0, np.array(["NaT"], f"{kind}8"))
+        errors = [caught(q.send, dests, values) for dests in (0, [0, 0])]
+        bsp.sync()
+        return errors, len(q)
+
+    name = {"M": "datetime64", "m": "timedelta64"}[kind]
+    for pid, (errors, items) in enumerate(spmd(main)):
+        assert items == (spmd.p if pid == 0 else 0)
+        for error in errors:
+            assert f"argument values: expected {name} or what casts to it (same_kind), got {name}[h]" in error.text
+            assert error.text.endswith(f'give what gets them a unit of time, as "{kind}8[s]"')
+
+
+WAYS = [
+    ([0.0], ".astype(np.int64) makes such of an array"),
+    (0.0, "int(...) makes one of a float"),
+    ({0}, "list(...) makes such of a set, a range or a generator"),
+    (map(int, "0"), "list(...) makes such of a set, a range or a generator"),
+]
+
+
+@pytest.mark.parametrize(("given", "way"), WAYS, ids=["floats", "float", "set", "iterator"])
+def test_what_is_no_integers_is_refused_with_a_way_out(given: Any, way: str) -> None:
+    """As destinations, indices of puts, and global indices."""
+
+    def main(bsp: pybsp.BSP) -> Any:
+        q, x = bsp.queue(), bsp.array(Block(4, bsp.p))
+        bsp.sync()
+        calls: list[Any] = [partial(q.send, given, 1), partial(q.pattern, given), partial(x.global_get, given)]
+        return [caught(call).text for call in (*calls, partial(x.put, 0, 1, at=given))]
+
+    for text in pybsp.simulate(main, p=2).results[0]:
+        assert text.endswith(f"; {way}")
 
 
 DESTS = ["p", -1, [0, "p"], [0, -1], 0.0, [0.5], "0", None, True, [True], [[0]], np.zeros((1, 1), int)]

@@ -106,6 +106,7 @@ def test_a_value_that_cannot_be_pickled_is_an_error_everywhere(spmd: Spmd) -> No
     for error in spmd.errors(main):
         assert (error is None) == (spmd.p == 1)
         assert spmd.p == 1 or "total_exchange: argument values: expected something that can be pickled" in str(error)
+        assert spmd.p == 1 or "give the data that it is made from, as list(values) of a generator" in str(error)
 
 
 def test_another_primitive_is_an_error_everywhere(spmd: Spmd) -> None:
