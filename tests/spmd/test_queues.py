@@ -339,7 +339,7 @@ def test_a_unit_of_time_that_a_queue_does_not_have_is_an_error(spmd: Spmd, kind:
 
     def main(bsp: pybsp.BSP) -> Any:
         q, values = bsp.queue(f"{kind}8"), np.array([3, 4], f"{kind}8[h]")
-        q.send(0, np.array(["NaT"], f"{kind}8"))
+        q.send(0, np.zeros(1, f"{kind}8"))
         errors = [caught(q.send, dests, values) for dests in (0, [0, 0])]
         bsp.sync()
         return errors, len(q)
