@@ -160,12 +160,9 @@ class BSP(Public):
             if run is not None:
                 run.append(payload)
                 return
-        if self._pack is not None:
-            if tag is None:
-                if self._pack(self._outgoing, dest, payload):
-                    return
-            elif type(tag) in PLAIN_TAGS and self._pack(self._outgoing, dest, payload, tag):
-                return
+        pack = self._pack
+        if pack is not None and (tag is None or type(tag) in PLAIN_TAGS) and pack(self._outgoing, dest, payload, tag):
+            return
         self._mail.send(dest, payload, tag)
 
     def room(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pybsp import ways
 from pybsp.compiled import core
 from pybsp.ground import chunk, short_records
+from pybsp.machines.bsp import WAITS
 from pybsp.transport import board, memory, waiting, wire
 from pybsp.transport.board import Board
 from pybsp.transport.waiting import Waiter
@@ -169,6 +170,11 @@ def test_it_knows_the_layout_of_a_board() -> None:
     assert kinds is not None
     names = [name.strip() for name in kinds[1].split(",")]
     assert [getattr(short_records, name) for name in names] == list(range(5))
+
+
+def test_waits_are_priced_by_how_long_it_looks_before_it_yields() -> None:
+    (looking,) = re.findall(r"^#define LOOKING (\S+)", (ROOT / "pybsp" / "core.c").read_text(), re.M)
+    assert pytest.approx(WAITS[0]) == float(looking) * waiting.TRIES
 
 
 class Chunk(chunk.Chunk):

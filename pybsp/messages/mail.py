@@ -162,9 +162,7 @@ class Mail:
             if not complete or (long and one.words >= MUCH):
                 self.send(dest, payload, tag)
                 continue
-            one.records.append(record)
-            one.words += words
-            self.runs.pop(dest, None)
+            self._add(dest, one, record, words)
         return words
 
     def words(self, dest: int) -> int:
@@ -204,28 +202,28 @@ class Mail:
                 record = (sign * SCALAR, tag, 8, payload.tobytes(), code)
             else:  # of a program's own class
                 record = (sign * SHORT_PICKLE, tag, 8, self._pickled(payload, "payload"))
-            self._add(dest, record, 1)
+            self._add(dest, self._records(dest), record, 1)
         elif kind is bytes:
-            size = len(payload)
+            size, out = len(payload), self._records(dest)
             if size <= SHORTEST:
-                self._add(dest, (sign * SHORT_BYTES, tag, size, payload), words_of(size))
+                record = (sign * SHORT_BYTES, tag, size, payload)
             else:
-                offset = self._records(dest).append(payload)
-                self._add(dest, (sign * BYTES, tag, size, offset), words_of(size))
+                record = (sign * BYTES, tag, size, out.append(payload))
+            self._add(dest, out, record, words_of(size))
         elif not isinstance(payload, (np.ndarray, np.generic)) and (view := _buffer(payload)) is not None:
             size = view.nbytes
             # numpy reads a contiguous buffer of any format; memoryview.cast only those of the native ones.
             content = np.frombuffer(view, np.uint8) if size and view.c_contiguous else view.tobytes()
-            offset = self._records(dest).append(content)
-            self._add(dest, (sign * BUFFER, tag, size, offset, view.format, view.shape), words_of(size))
+            out = self._records(dest)
+            record = (sign * BUFFER, tag, size, out.append(content), view.format, view.shape)
+            self._add(dest, out, record, words_of(size))
         elif kind is np.memmap:  # an array whose pickle says no more, and is copied three times
             self._send_array(dest, sign, tag, payload.view(np.ndarray))
         else:
             self._send_object(dest, sign, tag, payload, pack)
 
-    def _add(self, dest: int, record: tuple[Any, ...], words: int) -> None:
-        """One record more for a destination."""
-        out = self._records(dest)
+    def _add(self, dest: int, out: Outgoing, record: tuple[Any, ...], words: int) -> None:
+        """One record more of what goes to a destination."""
         out.records.append(record)
         out.words += words
         self.runs.pop(dest, None)
@@ -237,7 +235,7 @@ class Mail:
             # The one copy; it also packs an array that is not contiguous. Structures go as they are, gaps included.
             raw = dtype if dtype.names is None else np.dtype((np.void, dtype.itemsize))
             copy(payload if raw is dtype else payload.view(raw), np.ndarray(payload.shape, raw, out.array, offset))
-        self._add(dest, (sign * ARRAY, tag, size, offset, form_of(dtype), payload.shape), words_of(size))
+        self._add(dest, out, (sign * ARRAY, tag, size, offset, form_of(dtype), payload.shape), words_of(size))
 
     def room(self, dest: int, shape: tuple[int, ...], dtype: np.dtype[Any], tag: Any) -> NDArray[Any]:
         """An array that goes to a destination (which has been checked) as the program fills it."""
@@ -255,13 +253,11 @@ class Mail:
                 self.packed = False
                 return small
         out = self._records(dest)
-        self.runs.pop(dest, None)
         offset = out.reserve(size)
         memory, at = (self._filled.take(size), 0) if beside(size) else (out.array, offset)
         room: NDArray[Any] = np.ndarray(shape, dtype, memory, at) if size else np.empty(shape, dtype)
         code = dtype.str if dtype.names is None and dtype.kind != "V" else dtype
-        out.records.append((sign * ARRAY, tag, size, offset, code, shape))
-        out.words += words_of(size)
+        self._add(dest, out, (sign * ARRAY, tag, size, offset, code, shape), words_of(size))
         self._in_place.append((out, memory, offset, room))
         return room
 
@@ -271,7 +267,7 @@ class Mail:
         size = len(data)
         if not buffers and size <= SHORT:
             if pack is None or not pack(self.outgoing, dest, data, tag, True):
-                self._add(dest, (sign * SHORT_PICKLE, tag, size, data), words_of(size))
+                self._add(dest, self._records(dest), (sign * SHORT_PICKLE, tag, size, data), words_of(size))
             return
         out = self._records(dest)
         places = [(out.append(data), size)]
@@ -279,7 +275,7 @@ class Mail:
             raw = buffer.raw()
             places.append((out.append(raw), raw.nbytes))
             size += raw.nbytes
-        self._add(dest, (sign * PICKLE, tag, size, places), words_of(size))
+        self._add(dest, out, (sign * PICKLE, tag, size, places), words_of(size))
 
     def pack(self, pid: int = -1) -> tuple[dict[int, Parcel], tuple[int, int, int, int]]:
         """Start afresh.

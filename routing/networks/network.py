@@ -143,7 +143,7 @@ class Network(Graph):
 def check_network(operation: str, network: Any) -> Network:
     """The argument network; a UsageError where it is none."""
     if not isinstance(network, Network):
-        raise usage_error(f"{operation}: network", "a Network", f"{network!r:.80}")
+        raise usage_error(f"{operation}: network", "a Network", brief(network, 80))
     return network
 
 
