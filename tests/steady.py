@@ -1,6 +1,7 @@
 """python -m tests.steady: run the tests several times beside busy loops; which were ever red, and how long each took.
 
-What comes after `--` goes to pytest: `python -m tests.steady --runs 3 --busy 2 -- --all`.
+What failed, and why, goes to stderr. What comes after `--` goes to pytest: `python -m tests.steady --runs 3 --busy 2
+-- --all`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ def red(arguments: list[str]) -> set[str]:
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     starts = ("FAILED ", "ERROR ")
     found = {line.split(" - ")[0] for line in done.stdout.splitlines() if line.startswith(starts)}
+    if done.returncode:
+        sys.stderr.write(done.stdout[done.stdout.find("\n=") + 1 :])  # failures and summary, without a dot a test
     return found or ({f"pytest ended with status {done.returncode}"} if done.returncode else set())
 
 

@@ -24,11 +24,13 @@ def test_it_counts_the_runs_in_which_a_test_is_red(tmp_path: Path, capsys: pytes
         "    pass\n"
     )
     assert steady.main(["--runs", "2", "--busy", "1", "--", str(program), "-p", "no:cacheprovider", "-n0"]) == 1
-    lines = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr()
+    lines = printed.out.splitlines()
     assert [line.rpartition(", ")[2] for line in lines[:2]] == ["1 red", "0 red"]
     assert len(lines) == 3
     assert lines[2].startswith("1 of 2: FAILED ")
     assert lines[2].endswith("test_one.py::test_red_at_first")
+    assert "assert not first\nE       assert not True" in printed.err
 
 
 @pytest.mark.whole
