@@ -886,7 +886,9 @@ class BSP(Public):
         self._gate.check("bsp.ledger")
         exchange_ledger(self._superstep, self.machine)
         totals = exchange_totals(self._superstep, self.machine)
-        return Ledger(self.machine, self._account.log, self._account.virtual, totals)
+        engine = self._superstep
+        virtual, hosts = self._account.virtual, engine.transport.hosts
+        return Ledger(self.machine, self._account.log, virtual, totals, hosts, engine.router.name)
 
     # -- life cycle -----------------------------------------------------------------------------------------------
 

@@ -27,6 +27,12 @@ OTHERS = (10, 11, 12, 14, 15, 19, 23, 25, 27, 32, 36, 40, 47, 49, 55, 63, 64)
 UP_TO_64 = (pytest.param(SOME, id="some"), pytest.param(OTHERS, id="others"))
 
 
+def in_file(ledger: pybsp.Ledger) -> dict[str, Any]:
+    """What a ledger file has of it."""
+    found = ledger.as_json()
+    return {**found, "supersteps": list(found["supersteps"])}
+
+
 def machine(p: int, which: int = 1) -> BSPMachine:
     """One of MACHINES for p processors."""
     return BSPMachine(p=p, **MACHINES[which])

@@ -40,7 +40,6 @@ from pybsp.commands import run as running
 from pybsp.ground import settings
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
 from pybsp.ledger import account
-from pybsp.ledger.ledger_file import append_run
 from pybsp.ledger.ledger_file import read as read_ledger
 from pybsp.runs.replaying import replay
 from pybsp.transport import END, SYNC, Arrival
@@ -940,7 +939,7 @@ def test_reports_and_pages_have_what_checkpoints_cost(tmp_path: Path, capsys: py
 
     ledger = pybsp.simulate(main, p=2, checkpoint=tmp_path / "checkpoints", every=1).ledger
     path = tmp_path / "ledger.json"
-    append_run(path, ledger.as_json(["here"] * 2, "direct"), first=True)
+    ledger.save(path)
     assert cli.main(["report", str(path)]) == 0
     assert cli.main(["report", str(path), "--html", str(tmp_path / "page.html")]) == 0
     for text in (capsys.readouterr().out, (tmp_path / "page.html").read_text()):

@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -30,11 +31,13 @@ from pybsp.cli import main as command
 from pybsp.commands.table import report
 from pybsp.ground.files import replacing, require_different
 from pybsp.ledger import chrome
-from pybsp.ledger.ledger_file import LedgerFile, append_run, read
+from pybsp.ledger.ledger_file import LedgerFile, read
+from pybsp.ledger.ledger_writing import append_run
 from pybsp.ledger.records import of_file
 from pybsp.machines.machine_file import replace_file
 
 from .calibration import example
+from .costs import in_file
 from .launching import python, run
 from .tiers import some
 
@@ -146,7 +149,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Any:
     path = tmp_path_factory.mktemp("ledger") / "ledger.json"
     segments = ((0.0, 1e-5, 1e-6, 1e-9), (64.0, 1e-4, 1e-6, 2e-9))
     for machine in (BSPMachine(2, 1e-9, 1e-5, 1e9, segments=segments, error_p95=0.2), EBSPMachine(2, 1.0, 1.0, 1.0)):
-        run = pybsp.simulate(main, 2, machine=machine).ledger.as_json(["here", "there"], "direct")
+        run = in_file(pybsp.simulate(main, 2, machine=machine).ledger)
         run["checkpoints"] = [{"superstep": 1, "bytes": 100, "seconds": 0.5}]
         append_run(path, run, first=isinstance(machine, BSPMachine))
     return json.loads(path.read_text())
@@ -353,9 +356,29 @@ def test_what_is_beyond_all_numbers_is_the_largest_in_a_ledger_file(tmp_path: Pa
 
     slow = pybsp.BSPMachine(p=2, g=0.0, l=0.0, r=1e-300)  # so the time is infinite
     found = pybsp.simulate(main, machine=slow).ledger
-    LedgerFile().add(str(path), found, ["here"] * 2, "direct")
+    LedgerFile().add(str(path), found)
     (record,) = read(path)["runs"][0]["supersteps"]
     assert (record.work, record.predicted) == (1e300, 1.7976931348623157e308)
+
+
+def test_a_ledger_that_a_program_saves_is_one_for_the_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = pybsp.BSPMachine(p=2, g=1e-8, l=1e-5, r=1e9, calibrated=True)
+
+    def main(bsp: pybsp.BSP) -> None:
+        with bsp.superstep("ring"):
+            bsp.send((bsp.pid + 1) % bsp.p, np.zeros(100))
+
+    path, page = tmp_path / "ledger.json", tmp_path / "page.html"
+    pybsp.simulate(main, machine=machine).ledger.save(path)
+    machine.save(tmp_path / "machine.json")
+    assert command(["report", str(path)]) == 0
+    assert "ring" in capsys.readouterr().out
+    assert command(["report", str(path), "--html", str(page)]) == 0
+    assert "ring" in page.read_text()
+    assert command(["predict", str(path), "--machine", str(tmp_path / "machine.json")]) == 0
+    assert "ring" in capsys.readouterr().out
 
 
 def test_a_file_that_cannot_be_written_whole_is_left_as_it_was(
@@ -381,7 +404,7 @@ def test_a_file_that_cannot_be_written_whole_is_left_as_it_was(
     assert path.stat().st_mode & 0o777 == 0o640
     nowhere = str(tmp_path / "absent" / "ledger.json")
     simulated = pybsp.simulate(lambda bsp: bsp.sync(), p=2)
-    LedgerFile().add(nowhere, simulated.ledger, ["here"] * 2, "direct")
+    LedgerFile().add(nowhere, simulated.ledger)
     assert not Path(nowhere).exists()
     said = capsys.readouterr().err
     assert f"the ledger of this run could not be written to {nowhere}" in said
@@ -598,7 +621,7 @@ def test_what_the_encoding_of_standard_output_lacks_is_printed_as_an_escape(fold
         with bsp.superstep("\u00fc"):
             pass
 
-    append_run(folder / "umlaut.json", pybsp.simulate(main, p=1).ledger.as_json(["a"], "direct"), first=True)
+    pybsp.simulate(main, p=1).ledger.save(folder / "umlaut.json")
     (folder / "\u00fc.py").touch()
     commands = ["report umlaut.json", "predict umlaut.json --machine machine.json", "run --explain \u00fc.py"]
     ended = run(python("-c", MAIN, *commands), PYTHONIOENCODING="ascii")

@@ -21,7 +21,6 @@ from pybsp.benchmarks.calibration.samples import read
 from pybsp.cli import main as command
 from pybsp.commands import table
 from pybsp.ground import settings
-from pybsp.ledger.ledger_file import append_run
 from pybsp.ledger.ledger_file import read as read_ledger
 from pybsp.machines.machine_file import replace_file
 from pybsp.processes import process
@@ -197,7 +196,7 @@ def test_what_a_busy_machine_has_given_is_measured_again_on_a_quiet_one(
 def test_a_report_says_where_predictions_are_rough(tmp_path: Path, off: float, rough: bool) -> None:
     machine = dataclasses.replace(MACHINE, error_median=off, error_p95=0.9)
     ledger = simulate(lambda bsp: bsp.sync(), machine=machine).ledger
-    append_run(tmp_path / "ledger.json", ledger.as_json(["here"] * 2, "direct"), first=True)
+    ledger.save(tmp_path / "ledger.json")
     (found,) = read_ledger(tmp_path / "ledger.json")["runs"]
     lines = list(table.notes({**found, "virtual": False}))
     assert any("of the machine file half were more than 30 % off" in line for line in lines) == rough

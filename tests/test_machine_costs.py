@@ -22,7 +22,8 @@ from pybsp.benchmarks.calibration.patterns import waited
 from pybsp.collectives import broadcast, prefix
 from pybsp.commands.table import report
 from pybsp.ledger.ledger import Ledger
-from pybsp.ledger.ledger_file import append_run, read
+from pybsp.ledger.ledger_file import read
+from pybsp.ledger.ledger_writing import append_run
 from pybsp.ledger.log import Log, combine
 from pybsp.machines.bsp import others_waited
 from pybsp.machines.cost import Superstep
@@ -41,6 +42,8 @@ from pybsp.ways import (
     named,
     with_lent,
 )
+
+from .costs import in_file
 
 pytestmark = pytest.mark.fast  # all of their many cases, which take a millisecond each
 
@@ -420,7 +423,7 @@ def test_a_report_has_the_error_bar_of_predictions(tmp_path: Path, capsys: pytes
     for machine, bars in ((m, True), (BSPMachine(2, 1.0, 10.0, 1.0), False), (EBSPMachine(2, 1.0, 1.0, 8.0), False)):
         ledger = pybsp.simulate(lambda bsp: bsp.sync(), machine=machine).ledger
         path = tmp_path / "ledger.json"
-        append_run(path, ledger.as_json(["here"] * 2, "direct"), first=True)
+        ledger.save(path)
         assert report(str(path), every=False) == 0
         printed = capsys.readouterr().out
         assert ("+- p95 [s]" in printed) == bars
@@ -440,7 +443,7 @@ def test_a_report_has_a_column_of_items_where_a_queue_was_used(
     path = tmp_path / "ledger.json"
     for queued in (True, False):
         ledger = pybsp.simulate(main, queued, machine=BSPMachine(2, 1.0, 10.0, 1.0, o_item=0.5)).ledger
-        append_run(path, ledger.as_json(["here"] * 2, "direct"), first=True)
+        ledger.save(path)
         assert report(str(path), every=True) == 0
         printed = capsys.readouterr().out
         assert "o_item = 0.5 s" in printed
@@ -458,7 +461,7 @@ def test_a_report_has_a_line_for_each_label_or_for_each_superstep(
                 bsp.send(0, 1.0)
 
     path = tmp_path / "ledger.json"
-    append_run(path, pybsp.simulate(main, p=2).ledger.as_json(["here"] * 2, "direct"), first=True)
+    pybsp.simulate(main, p=2).ledger.save(path)
     lines = {False: [("2", "a"), ("1", "b"), ("3", "total")]}
     lines[True] = [("0", "a"), ("1", "b"), ("2", "a"), ("3", "total")]
     for every, expected in lines.items():
@@ -475,7 +478,7 @@ def test_a_report_has_no_prediction_by_a_machine_that_nobody_measured(
 
     path = tmp_path / "ledger.json"
     for virtual in (True, False):
-        run = pybsp.simulate(main, p=2).ledger.as_json(["here"] * 2, "direct")
+        run = in_file(pybsp.simulate(main, p=2).ledger)
         append_run(path, {**run, "virtual": virtual}, first=True)
         assert report(str(path), every=False) == 0
         printed = capsys.readouterr().out
@@ -495,7 +498,7 @@ def test_a_report_begins_with_how_well_the_exchange_was_predicted(
         bsp.sync()
 
     path = tmp_path / "ledger.json"
-    run = pybsp.simulate(main, machine=BSPMachine(2, 1.0, 10.0, 2.0)).ledger.as_json(["here"] * 2, "direct")
+    run = in_file(pybsp.simulate(main, machine=BSPMachine(2, 1.0, 10.0, 2.0)).ledger)
     run["supersteps"][0].update(measured=15.0 + 220.0, charged=12.0)
     append_run(path, run, first=True)
     assert report(str(path), every=False) == 0
@@ -827,7 +830,7 @@ def test_a_ledger_says_in_which_ways_data_went_and_reads_files_that_do_not(tmp_p
         ("mail", "note"),
     ]
     assert len(named(ledger.total.ways)) == 8  # all but records, and messages of collectives
-    run = ledger.as_json(["here"] * 2, "direct")
+    run = in_file(ledger)
     for record in run["supersteps"]:
         del record["ways"]
     append_run(tmp_path / "ledger.json", run, first=True)
@@ -978,7 +981,7 @@ def test_a_rate_of_which_one_takes_no_number_of_seconds_is_refused(
     path.write_text(path.read_text().replace("3.5", "1e-320"))
     with pytest.raises(UsageError, match=r"r: expected a number above 0 whose inverse is finite, got "):
         type(machine).load(path)
-    append_run(ledger, pybsp.simulate(lambda bsp: bsp.sync(), machine=machine).ledger.as_json(["a"] * 2, ""), True)
+    pybsp.simulate(lambda bsp: bsp.sync(), machine=machine).ledger.save(ledger)
     ledger.write_text(ledger.read_text().replace("3.5", "1e-320"))
     with pytest.raises(UsageError, match=r"machine\.r: expected a number above 0 whose inverse is finite, got "):
         read(ledger)

@@ -21,12 +21,14 @@ from pybsp.collectives import allreduce, prefix
 from pybsp.commands import page
 from pybsp.commands.table import notes, placed
 from pybsp.errors import UsageError
-from pybsp.ledger.ledger_file import append_run, read
+from pybsp.ledger.ledger_file import read
+from pybsp.ledger.ledger_writing import append_run
 from pybsp.ledger.pictures import ROWS, traced
 from pybsp.ledger.records import Supersteps
 from pybsp.ledger.trace import BINS, KINDS, LANES
 from pybsp.machines.bsp import BSPMachine
 
+from .costs import in_file
 from .test_files import mutated
 from .tiers import some
 
@@ -185,7 +187,7 @@ def _ledger_of(path: Path, labels: Sequence[str], more: dict[str, Any] | None = 
                 bsp.work(1e6 * number)
 
     found = pybsp.simulate(main, machine=BSPMachine(2, g=1e-8, l=1e-5, r=1e9)).ledger
-    append_run(path, found.as_json(["here"] * 2, "direct") | (more or {}), first=True)
+    append_run(path, in_file(found) | (more or {}), first=True)
     return str(path)
 
 
@@ -318,8 +320,8 @@ def large(path: Path, runs: int, supersteps: int, p: int) -> None:
             }
             for number, (computing, exchange) in enumerate(seconds)
         )
-        about = pybsp.simulate(lambda bsp: None, machine=MACHINE).ledger.about([f"<{'h' * 50}>"] * p, "direct")
-        held: dict[str, Any] = {"p": p, "virtual": False}
+        about = pybsp.simulate(lambda bsp: None, machine=MACHINE).ledger.about()
+        held: dict[str, Any] = {"p": p, "virtual": False, "hosts": [f"<{'h' * 50}>"] * p}
         if run < 2:
             held["trace"] = trace(p, label="<&" * 100)
         append_run(path, {**about, **held, "supersteps": records}, first=run == 0)
@@ -374,7 +376,7 @@ def test_a_browser_draws_the_page_and_runs_nothing(ledger: Path, tmp_path: Path)
 
 def test_a_ledger_of_no_supersteps_is_a_page_too(tmp_path: Path) -> None:
     path, out = tmp_path / "ledger.json", tmp_path / "page.html"
-    about = pybsp.simulate(lambda bsp: None, p=2).ledger.about(["here"] * 2, "direct")
+    about = pybsp.simulate(lambda bsp: None, p=2).ledger.about()
     append_run(path, {**about, "supersteps": Supersteps()}, first=True)
     assert page.write([str(path)], str(out)) == 0
     assert "run 1: p = 2 virtual processors" in Page(out).text
@@ -394,7 +396,7 @@ def test_report_and_page_have_the_same_columns_of_errors(tmp_path: Path, capsys:
     for median, p95 in ((None, None), (0.0, 0.0), (0.0, 0.1)):
         machine = BSPMachine(2, g=1e-8, l=1e-5, r=1e9, calibrated=True, error_median=median, error_p95=p95)
         ledger = pybsp.simulate(lambda bsp: bsp.sync(), machine=machine).ledger
-        append_run(path, ledger.as_json(["here"] * 2, "direct"), first=True)
+        ledger.save(path)
         assert command(["report", str(path), "--html", str(out)]) == 0
         assert command(["report", str(path)]) == 0
         for text in (Page(out).text, capsys.readouterr().out, ledger._repr_html_()):
@@ -411,7 +413,7 @@ def test_a_page_says_that_words_within_parts_are_in_no_picture(tmp_path: Path) -
 
     path, out = tmp_path / "ledger.json", tmp_path / "page.html"
     for words in 0, 5:
-        run = pybsp.simulate(in_parts, words, p=2).ledger.as_json(["here"] * 2, "direct")
+        run = in_file(pybsp.simulate(in_parts, words, p=2).ledger)
         append_run(path, {**run, "trace": trace(2)}, first=True)
         assert command(["report", str(path), "--html", str(out)]) == 0
         said = "What parts of the machine (bsp.split) sent is in none of these pictures."
@@ -421,7 +423,7 @@ def test_a_page_says_that_words_within_parts_are_in_no_picture(tmp_path: Path) -
 def test_figures_of_exchanges_alone_are_named_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = tmp_path / "ledger.json", tmp_path / "page.html"
     alone = BSPMachine(2, g=0.0, l=1e-6, r=1e9)
-    run = pybsp.simulate(lambda bsp: bsp.sync(), machine=alone).ledger.as_json(["here"] * 2, "direct")
+    run = in_file(pybsp.simulate(lambda bsp: bsp.sync(), machine=alone).ledger)
     for exchange in None, alone.as_json():
         append_run(path, {**run, "virtual": False, "machine": {**alone.as_json(), "exchange": exchange}}, first=True)
         assert command(["report", str(path), "--html", str(out)]) == 0
@@ -468,7 +470,7 @@ def test_a_ledger_as_plain_data_has_what_its_file_has_beside_the_records() -> No
             part.sync()
 
     ledger = pybsp.simulate(main, p=2).ledger
-    plain, of_file = ledger.to_dict(), ledger.as_json(["here"], "direct")
+    plain, of_file = ledger.to_dict(), in_file(ledger)
     for name in "kinds", "index_bytes", "riding", "parts_after":
         assert plain[name] == of_file[name] == json.loads(json.dumps(plain))[name]
     assert plain["kinds"] == {"0": {"sort": 10.0}}
@@ -487,7 +489,7 @@ def test_what_rode_is_in_the_file_the_report_and_the_page(tmp_path: Path, capsys
     found = pybsp.simulate(main, p=2).ledger
     rode = {"0": {"allreduce": 8, "prefix": 1}, "1": {"allreduce": 8, "prefix": 1}}
     assert found.to_dict()["riding"] == rode
-    append_run(path, found.as_json(["here"] * 2, "direct"), first=True)
+    found.save(path)
     assert read(path)["runs"][0]["riding"] == rode
     text = (
         "Riding in the supersteps above, from all processors: allreduce 16 words in 2 supersteps, prefix 2 words in 2"
@@ -515,7 +517,7 @@ def test_a_report_leaves_out_columns_until_it_fits_into_a_terminal(
 
     machine = pybsp.BSPMachine(p=2, g=1e-9, l=1e-6, r=1e9, error_median=0.1, error_p95=0.3)
     path = tmp_path / "ledger.json"
-    append_run(path, pybsp.simulate(main, machine=machine).ledger.as_json(["here"] * 2, "direct"), first=True)
+    pybsp.simulate(main, machine=machine).ledger.save(path)
 
     def tables(*options: str, width: str = "") -> list[str]:
         """The lines of the table, and the one below it where that says what is left out."""

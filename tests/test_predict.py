@@ -19,7 +19,8 @@ import pybsp
 from pybsp.cli import main as command
 from pybsp.commands.predict import Prediction, _pictures, _runs, in_order, predicted
 from pybsp.ledger.ledger import Ledger
-from pybsp.ledger.ledger_file import append_run, read
+from pybsp.ledger.ledger_file import read
+from pybsp.ledger.ledger_writing import append_run
 from pybsp.ledger.log import INDICES, SECONDS, Log, combine
 from pybsp.ledger.records import Record, Supersteps
 from pybsp.machines.bsp import BSPMachine
@@ -28,6 +29,7 @@ from pybsp.processes.forked import forked
 from pybsp.runs import machine_cache
 from pybsp.ways import BY_MAIL, BY_PUT, BY_QUEUE, BY_RECORD, MAKING, named
 
+from .costs import in_file
 from .launching import ended_well, run
 from .test_aggregated import pretending
 
@@ -230,7 +232,7 @@ def test_a_label_called_total_keeps_its_own_time(tmp_path: Path, capsys: pytest.
     path, machine = tmp_path / "ledger.json", tmp_path / "machine.json"
     here = BSPMachine(2, g=1.0, l=10.0, r=1.0)
     here.save(machine)
-    append_run(path, pybsp.simulate(main, machine=here).ledger.as_json(["a", "a"], "direct"), first=True)
+    pybsp.simulate(main, machine=here).ledger.save(path)
     assert command(["predict", str(path), "--machine", str(machine)]) == 0
     assert [row[4] for row in rows(capsys.readouterr().out)] == ["17", "17", "34"]
 
@@ -274,7 +276,7 @@ def main_of_ledger(bsp: pybsp.BSP) -> None:
 def test_a_ledger_on_another_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str], scale: list[str]) -> None:
     path, machine = tmp_path / "ledger.json", tmp_path / "machine.json"
     here = BSPMachine(2, g=1.0, l=10.0, r=1.0)
-    append_run(path, pybsp.simulate(main_of_ledger, machine=here).ledger.as_json(["a", "a"], "direct"), first=True)
+    pybsp.simulate(main_of_ledger, machine=here).ledger.save(path)
     exchange = BSPMachine(4, g=2.0, l=3.0, r=1.0, o_msg=4.0, o_item=0.5)
     dataclasses.replace(BSPMachine(4, g=7.0, l=7.0, r=1.0), exchange=exchange).save(machine)
     page = tmp_path / "page.html"
@@ -294,7 +296,7 @@ def test_a_ledger_on_another_machine(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_what_if_scales_what_ways_and_long_computing_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, machine = tmp_path / "ledger.json", tmp_path / "machine.json"
     ledger = pybsp.simulate(main_of_ledger, machine=BSPMachine(2, g=1.0, l=10.0, r=1.0)).ledger
-    append_run(path, ledger.as_json(["a", "a"], "direct"), first=True)
+    ledger.save(path)
     ways = {"o_way": {"queue": 8.0}, "g_way": {"queue": 0.5}, "late": {"sending": 16.0}, "after": ((1.0, 0.5),)}
     exchange = BSPMachine(2, g=2.0, l=3.0, r=1.0, **ways)  # type: ignore[arg-type]
     dataclasses.replace(BSPMachine(2, g=7.0, l=7.0, r=1.0), exchange=exchange).save(machine)
@@ -485,7 +487,7 @@ def test_parts_that_exchange_and_compute_nothing_after_the_last_superstep_are_in
 
     here = BSPMachine(2, g=1.0, l=10.0, r=1.0)
     ledger, machine = str(tmp_path / "l.json"), str(tmp_path / "machine.json")
-    append_run(ledger, pybsp.simulate(main, machine=here).ledger.as_json(["a"] * 2, "direct"), first=True)
+    pybsp.simulate(main, machine=here).ledger.save(ledger)
     here.save(machine)
     assert command(["predict", ledger, "--machine", machine]) == 0
     found = {row[0]: row[2:5:2] for row in rows(capsys.readouterr().out)}
@@ -501,7 +503,7 @@ def test_what_is_computed_after_the_last_superstep_is_reported_and_predicted(
         bsp.work(300.0 * bsp.pid)
 
     here = BSPMachine(3, g=1.0, l=10.0, r=10.0)
-    run = pybsp.simulate(main, machine=here).ledger.as_json(["here"] * 3, "direct")
+    run = in_file(pybsp.simulate(main, machine=here).ledger)
     ledger, machine = str(tmp_path / "l.json"), str(tmp_path / "machine.json")
     append_run(ledger, run, first=True)
     here.save(machine)
@@ -536,7 +538,7 @@ def test_what_is_not_known_of_unlike_parts_is_said(
 def test_a_ledger_is_known_by_what_is_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     machine, ledger = str(tmp_path / "machine.json"), tmp_path / "rich.ledger"
     MACHINE.save(machine)
-    append_run(ledger, pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.as_json(["a"] * 2, "direct"), first=True)
+    pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.save(ledger)
     for text in (ledger.read_text(), json.dumps(json.loads(ledger.read_text()), indent=2)):
         ledger.write_text(text)
         assert command(["predict", str(ledger), "--machine", machine]) == 0
@@ -549,7 +551,7 @@ def test_a_ledger_is_known_by_what_is_in_it(tmp_path: Path, capsys: pytest.Captu
 
 
 def _read_again(ledger: pybsp.Ledger, folder: Path) -> Supersteps:
-    append_run(folder / "l.json", ledger.as_json(["a", "a"], "direct"), first=True)
+    ledger.save(folder / "l.json")
     records = read(folder / "l.json")["runs"][0]["supersteps"]
     assert isinstance(records, Supersteps)
     return records
@@ -798,7 +800,7 @@ def test_indices_of_patterns_that_are_made_cost_by_their_number(
     ledger = Ledger(machine, log)
     assert [record.exchange_predicted for record in ledger] == [101, 1 + 0.5 * 10, 101 + 0.5 * 30]
     assert predicted(in_order(ledger, ledger.index_bytes), machine).exchange == 101 + 6 + 116
-    append_run(tmp_path / "ledger.json", ledger.as_json(["a", "a"], "direct"), first=True)
+    ledger.save(tmp_path / "ledger.json")
     machine.save(tmp_path / "machine.json")
     assert command(["predict", str(tmp_path / "ledger.json"), "--machine", str(tmp_path / "machine.json")]) == 0
     assert float(rows(capsys.readouterr().out)[-1][2]) == pytest.approx(223)
@@ -828,13 +830,13 @@ def test_a_ledger_without_a_machine_file_goes_by_its_own_machine(
     here.save(machine)
     ledger = pybsp.simulate(main_of_ledger, machine=here).ledger
     assert BSPMachine.of_json(json.loads(json.dumps(here.as_json())), 2, "") == here
-    append_run(path, ledger.as_json(["a", "a"], "direct"), first=True)
+    ledger.save(path)
     found = []
     for options in ([], ["--machine", str(machine)]):
         assert command(["predict", str(path), "--scale", "g=0.5", *options]) == 0
         found.append(rows(capsys.readouterr().out))
     assert found[0] == found[1]
-    append_run(path, pybsp.simulate(main_of_ledger, p=2).ledger.as_json(["a", "a"], "direct"), first=False)
+    append_run(path, in_file(pybsp.simulate(main_of_ledger, p=2).ledger), first=False)
     assert command(["predict", str(path), "--scale", "g=0.5"]) == 2  # a run has another one
     assert "--machine: expected a machine file" in capsys.readouterr().err
 
@@ -861,7 +863,7 @@ def test_a_damaged_machine_of_a_ledger_is_an_error_that_names_file_and_field(
     monkeypatch.delenv("PYBSP_MACHINE", raising=False)
     path = tmp_path / "ledger.json"
     here = dataclasses.replace(MACHINE, p=2, exchange=BSPMachine(2, g=2.0, l=3.0, r=1.0))
-    whole = pybsp.simulate(lambda bsp: bsp.sync(), machine=here).ledger.as_json(["a", "a"], "direct")
+    whole = in_file(pybsp.simulate(lambda bsp: bsp.sync(), machine=here).ledger)
     machine = whole["machine"]
     for name in place:
         machine = machine[name]
@@ -893,7 +895,7 @@ def test_a_prediction_leaves_out_columns_until_it_fits_into_a_terminal_and_cuts_
     of_ledger: bool,
 ) -> None:
     path = tmp_path / "ledger.json"
-    append_run(path, pybsp.simulate(main_of_ledger, p=2).ledger.as_json(["a", "a"], "direct"), first=True)
+    pybsp.simulate(main_of_ledger, p=2).ledger.save(path)
     arguments = [str(path)] if of_ledger else [files[0], "1000", "-p", "2"]
 
     def lines(width: str) -> list[str]:

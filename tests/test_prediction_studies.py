@@ -14,12 +14,15 @@ from pybsp import BSPMachine
 from pybsp.benchmarks.studies import first_uses, predictions, predictions_on_cluster
 from pybsp.benchmarks.studies.frame import EmulatedNetwork, Study
 from pybsp.benchmarks.studies.frame import study as study_module
-from pybsp.ledger.ledger_file import append_run
+from pybsp.ledger.ledger_writing import append_run
+
+from .costs import in_file
 
 ROOT = Path(__file__).parent.parent
 SQUARES = """
 import sys
 import pybsp
+
 def main(bsp, n):
     with bsp.superstep("ring"):
         bsp.send((bsp.pid + 1) % bsp.p, n)
@@ -53,7 +56,7 @@ def test_each_program_has_a_ledger_of_its_own_in_each_round_on_a_cluster(monkeyp
     def run_program(program: Sequence[str], *about: object, PYBSP_LEDGER: str = "", **variables: str) -> None:
         if PYBSP_LEDGER:
             ledger = pybsp.simulate(lambda bsp: [bsp.sync(), bsp.sync(), bsp.work(1e9)], p=2).ledger
-            append_run(Path(PYBSP_LEDGER), ledger.as_json(["a", "b"], program[0]), first=False)
+            append_run(Path(PYBSP_LEDGER), in_file(ledger), first=False)
 
     monkeypatch.setattr(predictions_on_cluster, "run_program", run_program)
     monkeypatch.setattr(predictions_on_cluster, "predicted", lambda *about: (1.0, 0.5))

@@ -28,6 +28,7 @@ import pytest
 from numpy.typing import NDArray
 
 import pybsp
+from pybsp.ledger.ledger_file import read
 from pybsp.processes import notebook, process, shipping
 from pybsp.processes.mpiexec import launcher
 from pybsp.processes.shipping import LARGE, Line, Rendezvous, Sender, connect, pickled
@@ -84,7 +85,7 @@ class LostError(Exception):
 # -- what comes back ---------------------------------------------------------------------------------------------------
 
 
-def test_results_and_the_ledger_are_those_of_simulate(ranks: pybsp.Ranks) -> None:
+def test_results_and_the_ledger_are_those_of_simulate(ranks: pybsp.Ranks, tmp_path: Path) -> None:
     execution, simulation = ranks.run(ring, 10), pybsp.simulate(ring, 10, p=P)
     assert execution.results == simulation.results
     assert [(one.label, one.h, one.messages) for one in execution.ledger] == [
@@ -92,6 +93,9 @@ def test_results_and_the_ledger_are_those_of_simulate(ranks: pybsp.Ranks) -> Non
     ]
     assert execution.ledger.measured > 0
     assert len(ranks.run(lambda bsp: None).ledger) == 0
+    execution.ledger.save(tmp_path / "ledger.json")
+    (run,) = read(tmp_path / "ledger.json")["runs"]
+    assert ([*run["supersteps"]], run["hosts"]) == ([*execution.ledger], [os.uname().nodename] * P)
 
 
 def test_closures_and_what_a_script_defines_are_shipped(program: Program) -> None:

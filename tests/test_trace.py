@@ -19,13 +19,14 @@ from pybsp.cli import main as command
 from pybsp.ledger import chrome
 from pybsp.ledger import trace as traces
 from pybsp.ledger.account import Account
-from pybsp.ledger.ledger_file import append_run, read
+from pybsp.ledger.ledger_file import read
 from pybsp.ledger.log import Log
 from pybsp.machines.bsp import BSPMachine
 from pybsp.supersteps.superstep import SuperstepEngine
 from pybsp.transport.router import Direct
 from pybsp.transport.virtual import Scheduler, VirtualMeeting, VirtualTransport
 
+from .costs import in_file
 from .launching import Program, ended_well, python, run
 
 ROOT = Path(__file__).parent.parent
@@ -356,7 +357,7 @@ def test_damaged_parts_of_a_ledger_are_errors_that_name_file_and_field(tmp_path:
             part.sync()
         bsp.sync()
 
-    whole = pybsp.simulate(main, p=2).ledger.as_json(["a", "a"], "direct")
+    whole = in_file(pybsp.simulate(main, p=2).ledger)
     path = tmp_path / "l.json"
     good = json.loads(json.dumps(whole))["parts"]["1"]
     for parts, wrong in (
@@ -375,7 +376,7 @@ def test_damaged_parts_of_a_ledger_are_errors_that_name_file_and_field(tmp_path:
 
 
 def test_a_record_whose_h_is_not_the_larger_of_out_and_in_is_an_error(tmp_path: Path) -> None:
-    whole = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.as_json(["a", "a"], "direct")
+    whole = in_file(pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger)
     whole["supersteps"][0]["h"] = 5
     path = tmp_path / "l.json"
     path.write_text(json.dumps({"format": "pybsp-ledger", "version": 2, "runs": [whole]}))
@@ -396,9 +397,7 @@ def test_a_report_says_what_work_of_parts_its_column_of_work_has_not(
 
     machine = BSPMachine(2, g=1e-8, l=1e-5, r=1e9, rates=(("sort", 1e8),), calibrated=calibrated)
     for flops in 9e6, 0.0:
-        append_run(
-            tmp_path / "l.json", pybsp.simulate(main, flops, machine=machine).ledger.as_json(["a"] * 2, ""), True
-        )
+        pybsp.simulate(main, flops, machine=machine).ledger.save(tmp_path / "l.json")
         assert command(["report", str(tmp_path / "l.json")]) == 0
         printed = capsys.readouterr().out
         assert f" {column} [" in printed
@@ -412,7 +411,7 @@ def test_a_report_says_what_work_of_each_kind_takes(tmp_path: Path, capsys: pyte
             bsp.sync()
 
     machine = BSPMachine(2, g=1e-8, l=1e-5, r=1e9, rates=(("sort", 1e6),))
-    whole, path = pybsp.simulate(main, machine=machine).ledger.as_json(["a", "a"], "direct"), tmp_path / "l.json"
+    whole, path = in_file(pybsp.simulate(main, machine=machine).ledger), tmp_path / "l.json"
     path.write_text(json.dumps({"format": "pybsp-ledger", "version": 2, "runs": [whole]}))
     assert command(["report", str(path)]) == 0
     assert "work by kind: sort 2000 flop, 0.002 s by w/r" in capsys.readouterr().out

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..errors import UsageError
 from ..ground.files import path_of, writing
 from ..ground.versions import now, versions
 from ..machines.bsp import BSPMachine, others_waited
@@ -102,6 +103,8 @@ class Ledger(Records):
     """The records of all supersteps so far, combined over the processors.
 
     machine: whose parameters the predictions are made from.
+    hosts: the name of each processor's host.
+    router: the name of the run's.
     virtual: whether the times are virtual.
     checkpoints: what they have cost, a `Checkpoint` of each.
     riding: words that rode in its supersteps (`ticket = collectives.allreduce.start(...)`), of all processors, by the
@@ -135,9 +138,11 @@ class Ledger(Records):
         log: Log,
         virtual: bool = False,
         parts: Mapping[int, PartTotals] = NO_PARTS,
+        hosts: Sequence[str] = (),
+        router: str = "",
     ) -> None:
         """What is combined in a log; what comes to it later changes nothing here."""
-        self.machine = machine
+        self.machine, self.hosts, self.router = machine, hosts or [""] * machine.p, router
         self.parts = {number: one for number, one in parts.items() if number < log.combined}
         # What parts have done since the last superstep is of the next one, which has no record yet.
         self.parts_after = parts.get(log.combined)
@@ -335,31 +340,50 @@ class Ledger(Records):
 
         return of_ledger(Supersteps(self, self.parts), self.machine.as_json(), self.virtual)
 
-    def about(
-        self, hosts: Sequence[str], router: str, circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN
-    ) -> dict[str, Any]:
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a ledger file, of this run alone: `pybsp report` and `pybsp predict` read it, as those of `--ledger`.
+
+        Only the processor that calls it writes. A file of that name is replaced once this one is whole.
+
+        Raises:
+            UsageError: the path is none, or the file cannot be written.
+
+        Examples:
+            >>> pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger.save("ledger.json")
+            >>> import json
+            >>> with open("ledger.json") as file:
+            ...     [(run["p"], run["router"], len(run["supersteps"])) for run in json.load(file)["runs"]]
+            [(2, 'direct', 1)]
+        """
+        from .ledger_writing import append_run  # nothing else needs it
+
+        file = path_of("Ledger.save", path, "the file to write")
+        try:
+            append_run(file, self.as_json(), first=True)
+        except OSError as error:
+            raise UsageError(f"Ledger.save: {path}: cannot be written ({error.strerror})") from error
+
+    def about(self, circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN) -> dict[str, Any]:
         """What one needs to know about where the ledger of a run was taken.
 
         Args:
-            hosts: of each processor.
-            router: its name.
             circumstances: of each processor its host's cores and load, and its threads, as CIRCUMSTANCES has them.
         """
         machine = self.machine
         return {
             "p": machine.p,
             "machine": machine.as_json(),
-            "router": router,
+            "router": self.router,
             **({"parts": {number: one._asdict() for number, one in self.parts.items()}} if self.parts else {}),
             **self._beside(),
             "virtual": self.virtual,
-            "hosts": list(hosts),
+            "hosts": list(self.hosts),
             **circumstances,
             "date": now(),
             "versions": versions(self.virtual),
             "units": UNITS,
         }
 
-    def as_json(self, hosts: Sequence[str], router: str) -> dict[str, Any]:
-        """The ledger of one run, with `about`, as a ledger file has it."""
-        return {**self.about(hosts, router), "supersteps": [of_file(record) for record in self]}
+    def as_json(self, circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN) -> dict[str, Any]:
+        """The ledger of one run, with `about`, as a ledger file has it; the records are made as they are written."""
+        return {**self.about(circumstances), "supersteps": map(of_file, self)}

@@ -1,18 +1,15 @@
-"""Ledger files: the runs of a job, each with its records and what one needs to know about where it was taken."""
+"""Ledger files: the runs of a job, as they are read, and as they come while it goes on."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
-import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from ..errors import UsageError
 from ..ground import settings
@@ -35,12 +32,10 @@ from ..ground.decoding import (
     versioned,
     whole,
 )
-from ..ground.files import replacing, require_regular
+from ..ground.files import require_regular
 from .ledger import CIRCUMSTANCES, NOTHING_KNOWN, Ledger
-from .records import COUNTS, STORED, PartTotals, Supersteps, of_file
-
-FORMAT = "pybsp-ledger"
-VERSION = 2
+from .ledger_writing import FORMAT, HEAD, TAIL, VERSION, append_run
+from .records import COUNTS, STORED, PartTotals, Supersteps
 
 _COUNT, _FIGURE = whole(), number()
 _LATER = {"ways": 0}  # fields that earlier files have not
@@ -172,63 +167,6 @@ def _run(value: Any) -> dict[str, Any]:
 
 
 _FILE = fields({"format": one_of(FORMAT), "version": one_of(VERSION), "runs": each(_run)}, others=untouched)
-_HEAD = f'{{"format": "{FORMAT}", "version": {VERSION}, "runs": ['
-_TAIL = "\n]}\n"
-
-
-def append_run(path: str | os.PathLike[str], run: dict[str, Any], first: bool) -> None:
-    """Add a run to a ledger file; the first run of a job begins the file anew.
-
-    The file is there whole at any time, as it was or as it will be. Memory for one record is enough: what is there is
-    copied, and "supersteps" may be any iterable.
-
-    Raises:
-        OSError: it cannot be written.
-        UsageError: it is not as this job's runs before have left it.
-    """
-    with replacing(path) as file:
-        if first or not Path(path).is_file():
-            file.write(_HEAD)
-        else:
-            _copy_runs(Path(path), file)
-            file.write(",")
-        about = {name: value for name, value in run.items() if name != "supersteps"}
-        file.write(f'\n{_json(about)[:-1]}, "supersteps": [')
-        for number, record in enumerate(run["supersteps"]):
-            file.write(f"{',' if number else ''}\n{_json(record)}")
-        file.write(f"\n]}}{_TAIL}")
-
-
-def _copy_runs(path: Path, file: TextIO) -> None:
-    """Write a ledger file again, as bytes, which is quicker; what comes next is written over its end."""
-    with path.open("rb") as earlier:
-        begin = earlier.read(len(_HEAD))
-        earlier.seek(-min(len(_TAIL), path.stat().st_size), os.SEEK_END)
-        if (begin, earlier.read()) != (_HEAD.encode(), _TAIL.encode()):
-            raise UsageError(f"ledger file {path}: somebody has changed it since the last run of this job wrote it")
-        earlier.seek(0)
-        shutil.copyfileobj(earlier, file.buffer)
-        file.buffer.seek(-len(_TAIL), os.SEEK_CUR)
-
-
-_encoder = json.JSONEncoder(allow_nan=False)
-
-
-def _json(content: dict[str, Any]) -> str:
-    """JSON, which knows no infinity: a figure beyond all numbers is the largest."""
-    try:
-        return _encoder.encode(content)
-    except ValueError:
-        return _encoder.encode(_numbers(content))
-
-
-def _numbers(content: Any) -> Any:
-    """The same content, whose figures are numbers."""
-    if isinstance(content, dict):
-        return {name: _numbers(value) for name, value in content.items()}
-    if isinstance(content, (list, tuple)):
-        return [_numbers(value) for value in content]
-    return sys.float_info.max if isinstance(content, float) and not math.isfinite(content) else content
 
 
 class LedgerFile:
@@ -241,15 +179,12 @@ class LedgerFile:
         self,
         path: str,
         ledger: Ledger,
-        hosts: Sequence[str],
-        router: str,
         circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN,
     ) -> None:
         """Add a run, or say on stderr why not: the run's result is worth more than its record."""
-        records = (of_file(record) for record in ledger)
         acknowledge()
         try:
-            append_run(path, {**ledger.about(hosts, router, circumstances), "supersteps": records}, self._runs == 0)
+            append_run(path, ledger.as_json(circumstances), self._runs == 0)
             self._runs += 1
         except (OSError, UsageError) as error:
             announce(
@@ -292,7 +227,7 @@ def _by_lines(path: Path) -> dict[str, Any] | None:
     """The content of a file as `append_run` leaves it, a line of which is held at a time; None of any other."""
     runs = []
     with suppress(OSError, ValueError, RecursionError, MisfitError), path.open(encoding="utf-8") as file:
-        if file.readline() != f"{_HEAD}\n":
+        if file.readline() != f"{HEAD}\n":
             return None
         more = True
         while more:
@@ -303,6 +238,6 @@ def _by_lines(path: Path) -> dict[str, Any] | None:
                 _append(records, json.loads(line.removesuffix(",")))
             runs.append({**json.loads(f"{head}]}}"), "supersteps": records})
             more = line == "]},"
-        if line == "]}" and f"\n{file.read(9)}" == _TAIL:
+        if line == "]}" and f"\n{file.read(9)}" == TAIL:
             return {"format": FORMAT, "version": VERSION, "runs": runs}
     return None

@@ -359,13 +359,14 @@ class _BSPSession(Session[BSP]):
             parts = exchange_totals(superstep, processor.machine)
             more = {} if superstep.tracer is None else self._traced(superstep.tracer)
             if superstep.pid == 0:
-                self.ledger = Ledger(processor.machine, superstep.account.log, parts=parts)
+                log, router = superstep.account.log, superstep.router.name
+                self.ledger = Ledger(processor.machine, log, parts=parts, hosts=self.hosts, router=router)
                 if recorded:
                     here = zip(*self.circumstances, strict=True)
                     circumstances = dict(zip(Circumstances._fields, map(list, here), strict=True))
                     if self._latency is not None:
                         more = {**more, "latency": self._latency._asdict()}
-                    _recording.add(path, self.ledger, self.hosts, superstep.router.name, {**circumstances, **more})
+                    _recording.add(path, self.ledger, {**circumstances, **more})
         self._over = not superstep.router.meets_to_close
         try:
             superstep.give_back()

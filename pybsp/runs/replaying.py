@@ -28,6 +28,7 @@ class Recorded:
     def __init__(self, record: RecordReader, p: int, pid: int, nodes: Sequence[int]) -> None:
         self.p, self.pid, self.pool = p, pid, BufferPool()
         self._record, self._nodes = record, nodes
+        self.hosts = [f"node {node}" for node in nodes]  # by the record, which has no names
         # Clocks of several nodes are compared in an exchange of its own, which the record has then.
         self.one_clock = len(set(nodes)) == 1
         self.where: Callable[[], str] = str

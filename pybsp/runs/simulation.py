@@ -39,7 +39,7 @@ from ..machines.in_force import for_p, machine_in_force
 from ..on_network import Steps, steps_of
 from ..parts.totals import largest, sums
 from ..rides.shown import AsShown
-from ..routing.choice import Routing, name_of, resolved
+from ..routing.choice import Routing, resolved
 from ..routing.choice import router as make_router
 from ..supersteps.superstep import SuperstepEngine
 from ..transport.router import Direct
@@ -423,7 +423,8 @@ def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMac
     parts = largest(sums((one.all for one in stays), machine, virtual=True))
     for one in stays:
         one.totals = dict(parts)
-    return Ledger(machine, log, True, parts)
+    engine = supersteps[0]
+    return Ledger(machine, log, True, parts, engine.transport.hosts, engine.router.name)
 
 
 def _machine(argument: BSPMachine | EBSPMachine | None, p: int) -> tuple[BSPMachine | EBSPMachine, str | None]:
@@ -478,6 +479,5 @@ def run_simulated(
     if chosen.runs is not None:
         chosen.runs.append(done)
     if chosen.ledger:
-        hosts = [os.uname().nodename] * chosen.p
-        chosen.recording.add(chosen.ledger, done.ledger, hosts, name_of(router), chosen.about_trace)
+        chosen.recording.add(chosen.ledger, done.ledger, chosen.about_trace)
     return done.results[0]

@@ -174,6 +174,10 @@ class Transport(Protocol):
         """
 
     @property
+    def hosts(self) -> Sequence[str]:
+        """The name of each processor's host."""
+
+    @property
     def one_clock(self) -> bool | None:
         """Whether all processors compute by one clock; None where their time is virtual."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -416,6 +417,10 @@ class VirtualTransport:
         self._meeting.scheduler.where[self._meeting.pids[self.pid]] = where
 
     one_clock = None
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        return [os.uname().nodename] * self.p
 
     def clocks(self) -> list[float]:
         return []  # there is nothing to compare

@@ -17,6 +17,7 @@ import pytest
 import pybsp
 from pybsp import collectives
 from pybsp.ledger.combining import exchange_ledger
+from pybsp.ledger.ledger_file import read
 from pybsp.ledger.log import MEASURED, SECONDS, shares
 from pybsp.ways import named
 from tests.conftest import Spmd
@@ -485,10 +486,41 @@ def test_a_carriage_return_in_a_label_comes_back_from_csv_and_others_are_written
 
 
 @pytest.mark.parametrize("path", [None, 3, b"x"])
-def test_a_path_for_csv_that_is_none_is_an_error(path: Any) -> None:
+@pytest.mark.parametrize("write", [pybsp.Ledger.to_csv, pybsp.Ledger.save])
+def test_a_path_to_write_that_is_none_is_an_error(write: Callable[..., None], path: Any) -> None:
     ledger = pybsp.simulate(lambda bsp: bsp.sync(), p=1).ledger
-    with pytest.raises(pybsp.UsageError, match=r"Ledger\.to_csv: argument path: expected that of the file to write"):
-        ledger.to_csv(path)
+    text = rf"Ledger\.{write.__name__}: argument path: expected that of the file to write"
+    with pytest.raises(pybsp.UsageError, match=text):
+        write(ledger, path)
+
+
+def test_a_ledger_that_is_saved_is_read_as_it_is_and_says_where_it_was_taken(spmd: Spmd, tmp_path: Path) -> None:
+    """A part's has the hosts and the router of the part; another one later takes the file's place."""
+
+    def main(bsp: pybsp.BSP, folder: str) -> Any:
+        name = f"{folder}/{bsp.pid}.json"
+        with bsp.split(bsp.pid % 2) as part:
+            part.send(0, bsp.pid)
+            part.sync()
+            part.ledger.save(name)
+            inner = read(name)["runs"]
+        with bsp.superstep("ring"):
+            bsp.work(100, kind="sort")
+            bsp.send((bsp.pid + 1) % bsp.p, [bsp.pid])
+        ledger = bsp.ledger
+        ledger.save(name)
+        (outer,) = read(name)["runs"]
+        same = [*outer["supersteps"]] == [*ledger]
+        about = [len(run["hosts"]) for run in (*inner, outer)], {run["router"] for run in (*inner, outer)}
+        nowhere = caught(lambda: ledger.save(f"{folder}/absent/ledger.json"))
+        return same, *about, outer["kinds"], outer["virtual"], nowhere.kind, nowhere.text
+
+    for pid, (same, hosts, routers, kinds, virtual, kind, text) in enumerate(spmd(main, str(tmp_path))):
+        assert same
+        assert hosts == [len(range(pid % 2, spmd.p, 2)), spmd.p]
+        assert (routers, kinds, virtual) == ({"direct"}, {"1": {"sort": 100.0}}, not spmd.mpi)
+        assert kind is pybsp.UsageError
+        assert re.match(r"Ledger\.save: /.*/absent/ledger\.json: cannot be written \(No such file", text)
 
 
 def test_measured_seconds_are_there(spmd: Spmd) -> None:

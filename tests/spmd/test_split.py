@@ -14,11 +14,12 @@ import pytest
 
 import pybsp
 from pybsp import collectives
-from pybsp.ledger.ledger_file import append_run, read
+from pybsp.ledger.ledger_file import read
 from pybsp.ledger.log import Log
 from pybsp.supersteps.superstep import SuperstepEngine
 from tests.conftest import Spmd
 
+from ..costs import in_file
 from .programs import caught
 
 
@@ -628,7 +629,7 @@ def test_what_parts_did_stands_in_the_ledger_of_the_whole(spmd: Spmd) -> None:
         assert [record.parts for record in records] == [parts.get(number) for number in range(len(records))]
         assert bsp.ledger[2].parts == parts[2]
         assert bsp.ledger.to_dict()["supersteps"][2]["parts"]["h"] == parts[2].h
-        written = bsp.ledger.as_json([""] * bsp.p, "direct")
+        written = in_file(bsp.ledger)
         assert json.loads(json.dumps(written))["parts"]["2"]["supersteps"] == parts[2].supersteps
         assert parts[2].predicted > 0
         assert parts[2].measured > 0
@@ -674,7 +675,7 @@ def test_what_parts_did_after_the_last_superstep_has_no_record_in_the_ledger(spm
         early = bsp.ledger
         found = early.parts, early.total.parts, early.totals()[0].parts, len(early.to_dict()["labels"])
         if bsp.pid == 0:
-            append_run(tmp_path / "ledger.json", early.as_json([""] * bsp.p, "direct"), first=True)
+            early.save(tmp_path / "ledger.json")
             (run,) = read(tmp_path / "ledger.json")["runs"]
             assert run["supersteps"].parts == {}
         bsp.sync()

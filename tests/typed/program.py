@@ -64,6 +64,7 @@ def main(bsp: pybsp.BSP, size: int) -> list[float]:
         bsp.end()
     ledger: pybsp.Ledger = bsp.ledger
     record: pybsp.Record = ledger[0]
+    ledger.save("ledger.json")
     x.free()
     queue.free()
     if bsp.pid < 0:
