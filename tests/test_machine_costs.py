@@ -310,6 +310,22 @@ def test_virtual_time_does_not_run_by_a_machine_whose_costs_depend_on_distance()
         pybsp.simulate(lambda bsp: None, machine=EBSPMachine.mesh(4))
 
 
+@pytest.mark.parametrize(
+    ("operation", "start", "kinds"),
+    [
+        ("pybsp.run", lambda _, machine: machine_in_force(machine, 2, "pybsp.run"), "a pybsp.BSPMachine"),
+        ("pybsp.simulate", pybsp.simulate, "a pybsp.BSPMachine or a pybsp.EBSPMachine"),
+        ("pybsp.logp.simulate", pybsp.logp.simulate, "a pybsp.LogPMachine"),
+    ],
+)
+def test_what_is_no_machine_is_refused_and_a_file_is_to_be_read_first(
+    operation: str, start: Callable[..., Any], kinds: str
+) -> None:
+    for machine, got in ("m.json", "'m.json'; read a file by pybsp.(BSP|LogP)Machine.load"), (5, "int"):
+        with pytest.raises(UsageError, match=f"^{operation}: argument machine: expected {kinds}, got {got}$"):
+            start(lambda _: None, machine=machine)
+
+
 def test_a_logp_machine_is_not_made_of_an_e_bsp_machine() -> None:
     with pytest.raises(UsageError, match=r"from_bsp: expected a pybsp.BSPMachine, got EBSPMachine"):
         pybsp.LogPMachine.from_bsp(EBSPMachine(2, 1.0, 1.0, 1.0))
@@ -574,12 +590,12 @@ def test_a_machine_of_another_p_is_a_warning_that_names_file_and_field(
     path = tmp_path / "machine.json"
     BSPMachine(2, 1.0, 10.0, 2.0).save(path)
     monkeypatch.setenv("PYBSP_MACHINE", str(path))
-    found, warning = machine_in_force(None, 4)
+    found, warning = machine_in_force(None, 4, "pybsp.run")
     assert found.p == 4
     assert warning == (
         f"machine file {path}: bsp.p: expected 4, as this run has, got 2: its predictions are for another machine"
     )
-    assert machine_in_force(None, 2)[1] is None
+    assert machine_in_force(None, 2, "pybsp.run")[1] is None
 
 
 def test_costs_add_one_after_the_other() -> None:

@@ -20,6 +20,7 @@ from ...layouts import Block
 from ...machines.bsp import BSPMachine
 from ...machines.cost import Machine
 from ...machines.ebsp import EBSPMachine
+from ...machines.machine_file import require_machine
 from ..arguments import integer
 from ..blocks import begins
 
@@ -123,12 +124,11 @@ def checked_block(name: str, argument: str, block: Any, shape: tuple[int, int], 
     return block
 
 
-def checked_machine(name: str, machine: Any, bsp: BSP) -> Machine:
+def checked_machine(name: str, machine: Machine | None, bsp: BSP) -> Machine:
     """The argument machine, by which is chosen (None: bsp.machine), of so many processors; else a UsageError."""
     if machine is None:
         return bsp.machine
-    if not isinstance(machine, (BSPMachine, EBSPMachine)):
-        raise argument_error(name, "machine", "a BSPMachine or an EBSPMachine", type(machine).__name__)
+    require_machine(name, machine, BSPMachine, EBSPMachine)
     if machine.p != bsp.p:
         raise argument_error(name, "machine", f"one of p = {bsp.p}, the number of processors", f"p = {machine.p}")
     return machine

@@ -24,6 +24,7 @@ from ..ground.versions import now, versions
 from ..ledger import chrome
 from ..ledger.ledger_file import acknowledge
 from ..machines.logp import LogPMachine
+from ..machines.machine_file import require_machine
 from ..runs import simulation
 from ..runs.session import Session
 from ..runs.world import mark, report_failure, usable_mpi
@@ -211,8 +212,8 @@ class _LogPSession(Session[RankProcessor]):
 
     def arguments(self) -> dict[str, Any]:
         machine, capacity, pace = self._machine, self._capacity, self._pace
-        if machine is not None and not isinstance(machine, LogPMachine):
-            raise argument_error(OPERATION, "machine", "a pybsp.LogPMachine", type(machine).__name__)
+        if machine is not None:
+            require_machine(OPERATION, machine, LogPMachine)
         if not isinstance(capacity, str | None) or capacity not in CAPACITIES:
             raise argument_error(OPERATION, "capacity", '"global", "window", "per-pair" or None', f"{capacity!r}")
         if type(pace) is not bool:

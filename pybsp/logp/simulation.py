@@ -10,6 +10,7 @@ from ..errors import UsageError, argument_error, brief
 from ..ground import settings
 from ..ground.convert import check_program, processors
 from ..machines.logp import LogPMachine
+from ..machines.machine_file import require_machine
 from .arguments import MOST_STEPS, whole
 from .engine import Engine, Simulation
 from .processor import Program
@@ -110,8 +111,8 @@ def machine_of(p: int | None, machine: LogPMachine | None, operation: str) -> Lo
     """The machine of a simulation, with the p that was asked for, and max{2, o} <= G <= L; else a UsageError."""
     if p is not None:
         p = processors(operation, p)
-    if machine is not None and not isinstance(machine, LogPMachine):
-        raise argument_error(operation, "machine", "a pybsp.LogPMachine", type(machine).__name__)
+    if machine is not None:
+        require_machine(operation, machine, LogPMachine)
     if machine is None:
         machine = machine_in_force()
     if machine is None and p is None:

@@ -7,10 +7,10 @@ import types
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from ..errors import UsageError
 from ..ground import settings
 from .bsp import BSPMachine
 from .ebsp import EBSPMachine
+from .machine_file import require_machine
 
 NO_KINDS: Mapping[str, float] = types.MappingProxyType({})
 AnyMachine = TypeVar("AnyMachine", "BSPMachine", "EBSPMachine")
@@ -27,6 +27,7 @@ def charged(machine: BSPMachine | EBSPMachine, work: float, kinds: Mapping[str, 
 def machine_in_force(
     argument: BSPMachine | None,
     p: int,
+    operation: str,
     cached: Callable[[], tuple[BSPMachine | None, str | None]] = lambda: (None, None),
 ) -> tuple[BSPMachine, str | None]:
     """The machine of a run of p processors, and a warning where it was made for another p, or cannot be read.
@@ -36,11 +37,12 @@ def machine_in_force(
     Args:
         argument: of the run.
         p: processors.
+        operation: that has the argument.
         cached: finds the machine that was measured here, and a warning.
     """
     machine, origin = argument, "the argument machine: p"
-    if machine is not None and not isinstance(machine, BSPMachine):
-        raise UsageError(f"machine: expected a pybsp.BSPMachine, got {type(machine).__name__}")
+    if machine is not None:
+        require_machine(operation, machine, BSPMachine)
     if machine is None and settings.text(settings.MACHINE):
         path = settings.text(settings.MACHINE)
         machine, origin = BSPMachine.load(path), f"machine file {path}: {BSPMachine._PART}.p"

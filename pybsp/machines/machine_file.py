@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import UsageError, brief, harmless
+from ..errors import UsageError, argument_error, brief, harmless
 from ..ground.decoding import Decoder, decode, fields, number, read_json, shown, versioned, whole
 from ..ground.files import path_of, writing
 from ..processes.process import MOST_PROCESSORS
@@ -24,6 +24,16 @@ PARTS = ("bsp", "ebsp", "logp", "placement", "calibration")  # that a machine fi
 PROCESSORS = whole(1, MOST_PROCESSORS)  # in a file
 LEAST, ABOVE = number(), number(above=True)
 Part = TypeVar("Part", bound="MachinePart")
+
+
+def require_machine(operation: str, machine: object, *kinds: type[MachinePart]) -> None:
+    """A UsageError where the argument machine is of none of these kinds."""
+    if not isinstance(machine, kinds):
+        names = [f"pybsp.{kind.__name__}" for kind in kinds]
+        is_path = isinstance(machine, (str, os.PathLike))
+        way_out = f"read a file by {names[0]}.load" if is_path else ""
+        got = brief(machine) if is_path else type(machine).__name__
+        raise argument_error(operation, "machine", f"a {' or a '.join(names)}", got, way_out)
 
 
 class MachinePart:

@@ -284,7 +284,7 @@ class _BSPSession(Session[BSP]):
         def cached() -> tuple[BSPMachine | None, str | None]:
             return machine_cache.find(place_of(self.transport, name_of(self._chosen())))
 
-        self._machine, self._warning = machine_in_force(self._machine, self.transport.p, cached)
+        self._machine, self._warning = machine_in_force(self._machine, self.transport.p, self.operation, cached)
         routing = resolved(self._chosen(), self._machine, self.transport.all_remote)
         return _Decided(self._machine, routing, checkpoints.begun(), due(self.transport) if self.world else ())
 

@@ -36,6 +36,7 @@ from ..ledger.log import Log, charges, combine, ridden
 from ..machines.bsp import BSPMachine
 from ..machines.ebsp import EBSPMachine
 from ..machines.in_force import for_p, machine_in_force
+from ..machines.machine_file import require_machine
 from ..on_network import Steps, steps_of
 from ..parts.totals import largest, sums
 from ..rides.shown import AsShown
@@ -211,8 +212,10 @@ def simulate(
     on = network.network if isinstance(network, Steps) else network
     if p is None and isinstance(getattr(on, "p", None), int):
         p = on.p  # type: ignore[union-attr]
+    if machine is not None:
+        require_machine("pybsp.simulate", machine, BSPMachine, EBSPMachine)
     if p is None:
-        if not isinstance(machine, (BSPMachine, EBSPMachine)):
+        if machine is None:
             others = [*(f"{one!r:.40}" for one in args), *(f"{name}={one!r:.40}" for name, one in kwargs.items())]
             raise UsageError(
                 "pybsp.simulate: expected p=, the number of processors, or a network of so many, or machine="
@@ -432,7 +435,7 @@ def _machine(argument: BSPMachine | EBSPMachine | None, p: int) -> tuple[BSPMach
     if argument is None and _options is not None:
         argument = _options.machine
     if not isinstance(argument, EBSPMachine):
-        return machine_in_force(argument, p)
+        return machine_in_force(argument, p, "pybsp.simulate")
     if argument.network:
         got = f"{argument.network!r}: the ledger does not count how far messages go"
         raise argument_error("pybsp.simulate", "machine", "an EBSPMachine without a network", got)

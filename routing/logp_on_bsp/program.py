@@ -16,6 +16,7 @@ from ...logp.processor import Program
 from ...logp.simulation import machine_in_force
 from ...machines.bsp import BSPMachine
 from ...machines.logp import LogPMachine
+from ...machines.machine_file import require_machine
 from . import stalling
 from .control import height
 from .cycles import Cycles, length
@@ -85,8 +86,8 @@ def _logp_on_bsp(
     """
     operation = "pybsp.routing.logp_on_bsp"
     check_program(operation, "program", program, "LogP processor")
-    if machine is not None and not isinstance(machine, LogPMachine):
-        raise argument_error(operation, "machine", "a pybsp.LogPMachine", type(machine).__name__)
+    if machine is not None:
+        require_machine(operation, machine, LogPMachine)
     if stalls is not None and type(stalls) is not bool:
         raise argument_error(operation, "stalls", "None, False or True", f"{stalls!r}")
     if type(trace) is not bool:
