@@ -940,6 +940,8 @@ def test_reports_and_pages_have_what_checkpoints_cost(tmp_path: Path, capsys: py
     ledger = pybsp.simulate(main, p=2, checkpoint=tmp_path / "checkpoints", every=1).ledger
     path = tmp_path / "ledger.json"
     ledger.save(path)
+    (loaded,) = pybsp.Ledger.load(path)
+    assert loaded.checkpoints == ledger.checkpoints
     assert cli.main(["report", str(path)]) == 0
     assert cli.main(["report", str(path), "--html", str(tmp_path / "page.html")]) == 0
     for text in (capsys.readouterr().out, (tmp_path / "page.html").read_text()):

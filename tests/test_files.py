@@ -31,8 +31,8 @@ from pybsp.cli import main as command
 from pybsp.commands.table import report
 from pybsp.ground.files import replacing, require_different
 from pybsp.ledger import chrome
-from pybsp.ledger.ledger_file import LedgerFile, read
-from pybsp.ledger.ledger_writing import append_run
+from pybsp.ledger.ledger_file import append_run, read
+from pybsp.ledger.recording import LedgerFile
 from pybsp.ledger.records import of_file
 from pybsp.machines.machine_file import replace_file
 
@@ -379,6 +379,10 @@ def test_a_ledger_that_a_program_saves_is_one_for_the_commands(
     assert "ring" in page.read_text()
     assert command(["predict", str(path), "--machine", str(tmp_path / "machine.json")]) == 0
     assert "ring" in capsys.readouterr().out
+    append_run(path, in_file(pybsp.simulate(main, machine=machine).ledger), first=False)
+    assert [ledger[0].label for ledger in pybsp.Ledger.load(path)] == ["ring", "ring"]
+    with pytest.raises(UsageError, match=r"ledger file .*machine\.json: .*format"):
+        pybsp.Ledger.load(tmp_path / "machine.json")
 
 
 def test_a_file_that_cannot_be_written_whole_is_left_as_it_was(

@@ -22,8 +22,7 @@ from pybsp.benchmarks.calibration.patterns import waited
 from pybsp.collectives import broadcast, prefix
 from pybsp.commands.table import report
 from pybsp.ledger.ledger import Ledger
-from pybsp.ledger.ledger_file import read
-from pybsp.ledger.ledger_writing import append_run
+from pybsp.ledger.ledger_file import append_run, read
 from pybsp.ledger.log import Log, combine
 from pybsp.machines.bsp import others_waited
 from pybsp.machines.cost import Superstep

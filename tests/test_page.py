@@ -21,8 +21,7 @@ from pybsp.collectives import allreduce, prefix
 from pybsp.commands import page
 from pybsp.commands.table import notes, placed
 from pybsp.errors import UsageError
-from pybsp.ledger.ledger_file import read
-from pybsp.ledger.ledger_writing import append_run
+from pybsp.ledger.ledger_file import append_run, read
 from pybsp.ledger.pictures import ROWS, traced
 from pybsp.ledger.records import Supersteps
 from pybsp.ledger.trace import BINS, KINDS, LANES

@@ -19,8 +19,7 @@ import pybsp
 from pybsp.cli import main as command
 from pybsp.commands.predict import Prediction, _pictures, _runs, in_order, predicted
 from pybsp.ledger.ledger import Ledger
-from pybsp.ledger.ledger_file import read
-from pybsp.ledger.ledger_writing import append_run
+from pybsp.ledger.ledger_file import append_run, read
 from pybsp.ledger.log import INDICES, SECONDS, Log, combine
 from pybsp.ledger.records import Record, Supersteps
 from pybsp.machines.bsp import BSPMachine

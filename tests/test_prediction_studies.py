@@ -14,7 +14,7 @@ from pybsp import BSPMachine
 from pybsp.benchmarks.studies import first_uses, predictions, predictions_on_cluster
 from pybsp.benchmarks.studies.frame import EmulatedNetwork, Study
 from pybsp.benchmarks.studies.frame import study as study_module
-from pybsp.ledger.ledger_writing import append_run
+from pybsp.ledger.ledger_file import append_run
 
 from .costs import in_file
 

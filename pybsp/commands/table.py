@@ -11,10 +11,9 @@ from rich.text import Text
 
 from ..errors import harmless
 from ..ground.console import TableConsole
-from ..ledger.ledger import CIRCUMSTANCES
 from ..ledger.ledger_file import read
 from ..ledger.pictures import bars_of, columns, headline
-from ..ledger.records import PartTotals, Supersteps
+from ..ledger.records import CIRCUMSTANCES, PartTotals, Supersteps
 from ..runs.machine_cache import DOUBTFUL
 from .fitting import WIDTH, fitted
 

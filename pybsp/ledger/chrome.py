@@ -17,7 +17,7 @@ from ..errors import UsageError
 from ..ground import settings
 from ..ground.announcing import announce
 from ..ground.files import replacing
-from .ledger_file import acknowledge
+from .recording import acknowledge
 from .trace import LONGEST, SPANS, Trace
 
 SPANS_OF_FILE = 4 * SPANS  # of all runs of a job; what comes later is counted only

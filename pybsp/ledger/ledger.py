@@ -27,8 +27,9 @@ from .log import INDICES, ITEMS, LABEL, MEAN, MEASURED, MESSAGES, SECONDS, WAYS,
 from .records import DERIVED, NO_PARTS, PartTotals, Record, Records, Supersteps, of_file
 
 NOTHING_KNOWN: Mapping[str, Sequence[float]] = types.MappingProxyType({})  # of where a run was
+# What a ledger file has of a combined row, in the order of its columns.
+COMBINED = ("label", "work", "seconds", "measured", "h_out", "h_in", "messages", "items", "M", "seconds_mean", "ways")
 UNITS = {"work": "flop", **dict.fromkeys(("h", "h_out", "h_in", "M"), "words of 8 bytes"), "all times": "s"}
-CIRCUMSTANCES = ("cores", "threads", "load")  # of each processor's host; threads that its libraries take
 
 
 class Checkpoint(NamedTuple):
@@ -355,13 +356,63 @@ class Ledger(Records):
             ...     [(run["p"], run["router"], len(run["supersteps"])) for run in json.load(file)["runs"]]
             [(2, 'direct', 1)]
         """
-        from .ledger_writing import append_run  # nothing else needs it
+        from .ledger_file import append_run  # nothing else needs it
 
         file = path_of("Ledger.save", path, "the file to write")
         try:
             append_run(file, self.as_json(), first=True)
         except OSError as error:
             raise UsageError(f"Ledger.save: {path}: cannot be written ({error.strerror})") from error
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> list[Ledger]:
+        """The ledgers of a ledger file, one of each run that it has.
+
+        They predict anew, by the machine that the file has, as this pybsp does. What `--trace` has added to the file,
+        and where and when its runs were but for the hosts, they have not.
+
+        Raises:
+            UsageError: the path is none, or that of no ledger file, which says what was expected in which field.
+
+        Examples:
+            >>> pybsp.simulate(lambda bsp: bsp.send(0, bsp.pid) or bsp.sync(), p=4).ledger.save("ledger.json")
+            >>> (ledger,) = pybsp.Ledger.load("ledger.json")
+            >>> ledger, ledger.machine.p
+            (<ledger: 1 supersteps, h = 3 words in all>, 4)
+        """
+        from .ledger_file import read  # nothing else needs it
+
+        runs = read(path_of("Ledger.load", path, "a ledger file"))["runs"]
+        return [cls._of_run(run, f"ledger file {path}", f"runs[{number}]") for number, run in enumerate(runs)]
+
+    @classmethod
+    def _of_run(cls, run: Mapping[str, Any], origin: str, place: str) -> Ledger:
+        """That of a run as `ledger_file.read` gives it."""
+        records: Supersteps = run["supersteps"]
+        model = BSPMachine if "g" in run["machine"] else EBSPMachine
+        machine = model.of_json(run["machine"], run["p"], origin, f"{place}.machine")
+        kinds = {int(number): dict(flops) for number, flops in run.get("kinds", {}).items()}
+        plain = {number: records[number].work - sum(flops.values()) for number, flops in kinds.items()}
+        riding = {int(number): dict(words) for number, words in run.get("riding", {}).items()}
+        for number, size in run.get("index_bytes", {}).items():
+            riding.setdefault(int(number), {})[INDICES] = size
+        log = Log()
+        log.resume(
+            {
+                "rows": records.numbers()[:, [Supersteps.columns.index(name) for name in COMBINED]],
+                "labels": records.names,
+                "combined": len(records),
+                "names": records.names,
+                "checkpoints": [tuple(one.values()) for one in run.get("checkpoints", ())],
+                "riding": riding,
+                "rode": (),
+                "kinds": ({}, kinds),
+                "charges": {number: (records[number].charged, of_none) for number, of_none in plain.items()},
+            }
+        )
+        log.after = tuple(run.get("after", log.after))
+        after = {len(records): run["parts_after"]} if "parts_after" in run else {}
+        return cls(machine, log, run["virtual"], {**records.parts, **after}, run["hosts"], run["router"])
 
     def about(self, circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN) -> dict[str, Any]:
         """What one needs to know about where the ledger of a run was taken.

@@ -1,19 +1,19 @@
-"""Ledger files: the runs of a job, as they are read, and as they come while it goes on."""
+"""Ledger files: the runs of a job, each with its records and what one needs to know about where it was taken."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Mapping, Sequence
+import shutil
+import sys
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ..errors import UsageError
-from ..ground import settings
-from ..ground.announcing import announce
 from ..ground.decoding import (
     MisfitError,
     any_text,
@@ -32,10 +32,11 @@ from ..ground.decoding import (
     versioned,
     whole,
 )
-from ..ground.files import require_regular
-from .ledger import CIRCUMSTANCES, NOTHING_KNOWN, Ledger
-from .ledger_writing import FORMAT, HEAD, TAIL, VERSION, append_run
-from .records import COUNTS, STORED, PartTotals, Supersteps
+from ..ground.files import replacing, require_regular
+from .records import CIRCUMSTANCES, COUNTS, STORED, PartTotals, Supersteps
+
+FORMAT = "pybsp-ledger"
+VERSION = 2
 
 _COUNT, _FIGURE = whole(), number()
 _LATER = {"ways": 0}  # fields that earlier files have not
@@ -167,42 +168,63 @@ def _run(value: Any) -> dict[str, Any]:
 
 
 _FILE = fields({"format": one_of(FORMAT), "version": one_of(VERSION), "runs": each(_run)}, others=untouched)
+_HEAD = f'{{"format": "{FORMAT}", "version": {VERSION}, "runs": ['
+_TAIL = "\n]}\n"
 
 
-class LedgerFile:
-    """The ledger file that the runs of this process are added to; the first one begins it anew."""
+def append_run(path: str | os.PathLike[str], run: dict[str, Any], first: bool) -> None:
+    """Add a run to a ledger file; the first run of a job begins the file anew.
 
-    def __init__(self) -> None:
-        self._runs = 0
+    The file is there whole at any time, as it was or as it will be. Memory for one record is enough: what is there is
+    copied, and "supersteps" may be any iterable.
 
-    def add(
-        self,
-        path: str,
-        ledger: Ledger,
-        circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN,
-    ) -> None:
-        """Add a run, or say on stderr why not: the run's result is worth more than its record."""
-        acknowledge()
-        try:
-            append_run(path, ledger.as_json(circumstances), self._runs == 0)
-            self._runs += 1
-        except (OSError, UsageError) as error:
-            announce(
-                f"pybsp: the ledger of this run could not be written to {path} ({error}); what the file held is as it "
-                "was, and the program goes on with its result"
-            )
-
-
-def acknowledge(ending: str = "") -> None:
-    """Let the command that has asked for a ledger know that a run writes it, or has said why not.
-
-    Args:
-        ending: of the name of what it looks for; "": of the ledger.
+    Raises:
+        OSError: it cannot be written.
+        UsageError: it is not as this job's runs before have left it.
     """
-    receipt = settings.text(settings.RECEIPT)
-    if receipt:
-        with suppress(OSError):
-            Path(receipt + ending).touch()
+    with replacing(path) as file:
+        if first or not Path(path).is_file():
+            file.write(_HEAD)
+        else:
+            _copy_runs(Path(path), file)
+            file.write(",")
+        about = {name: value for name, value in run.items() if name != "supersteps"}
+        file.write(f'\n{_json(about)[:-1]}, "supersteps": [')
+        for number, record in enumerate(run["supersteps"]):
+            file.write(f"{',' if number else ''}\n{_json(record)}")
+        file.write(f"\n]}}{_TAIL}")
+
+
+def _copy_runs(path: Path, file: TextIO) -> None:
+    """Write a ledger file again, as bytes, which is quicker; what comes next is written over its end."""
+    with path.open("rb") as earlier:
+        begin = earlier.read(len(_HEAD))
+        earlier.seek(-min(len(_TAIL), path.stat().st_size), os.SEEK_END)
+        if (begin, earlier.read()) != (_HEAD.encode(), _TAIL.encode()):
+            raise UsageError(f"ledger file {path}: somebody has changed it since the last run of this job wrote it")
+        earlier.seek(0)
+        shutil.copyfileobj(earlier, file.buffer)
+        file.buffer.seek(-len(_TAIL), os.SEEK_CUR)
+
+
+_encoder = json.JSONEncoder(allow_nan=False)
+
+
+def _json(content: dict[str, Any]) -> str:
+    """JSON, which knows no infinity: a figure beyond all numbers is the largest."""
+    try:
+        return _encoder.encode(content)
+    except ValueError:
+        return _encoder.encode(_numbers(content))
+
+
+def _numbers(content: Any) -> Any:
+    """The same content, whose figures are numbers."""
+    if isinstance(content, dict):
+        return {name: _numbers(value) for name, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_numbers(value) for value in content]
+    return sys.float_info.max if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def is_ledger(path: str | os.PathLike[str]) -> bool:
@@ -227,7 +249,7 @@ def _by_lines(path: Path) -> dict[str, Any] | None:
     """The content of a file as `append_run` leaves it, a line of which is held at a time; None of any other."""
     runs = []
     with suppress(OSError, ValueError, RecursionError, MisfitError), path.open(encoding="utf-8") as file:
-        if file.readline() != f"{HEAD}\n":
+        if file.readline() != f"{_HEAD}\n":
             return None
         more = True
         while more:
@@ -238,6 +260,6 @@ def _by_lines(path: Path) -> dict[str, Any] | None:
                 _append(records, json.loads(line.removesuffix(",")))
             runs.append({**json.loads(f"{head}]}}"), "supersteps": records})
             more = line == "]},"
-        if line == "]}" and f"\n{file.read(9)}" == TAIL:
+        if line == "]}" and f"\n{file.read(9)}" == _TAIL:
             return {"format": FORMAT, "version": VERSION, "runs": runs}
     return None

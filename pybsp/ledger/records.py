@@ -212,6 +212,7 @@ class Records(Sequence[Record]):
         return self._at(chosen)
 
 
+CIRCUMSTANCES = ("cores", "threads", "load")  # of each processor's host, in a file; threads that its libraries take
 # Figures of one superstep, as a ledger file has them.
 STORED: tuple[str, ...] = Record._fields[1:-2]
 COUNTS = ("messages", "h_out", "h_in", "h", "M", "items", "ways")  # those that are whole

@@ -22,7 +22,7 @@ from ..ground.failures import Failure, failure_of, learned, processor_error, spe
 from ..ground.files import require_outputs
 from ..ground.versions import now, versions
 from ..ledger import chrome
-from ..ledger.ledger_file import acknowledge
+from ..ledger.recording import acknowledge
 from ..machines.logp import LogPMachine
 from ..machines.machine_file import require_machine
 from ..runs import simulation

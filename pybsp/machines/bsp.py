@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError, brief, usage_error
-from ..ground.decoding import Decoder, decode, each, fields, flag, one_of, optional, rate, table, untouched
+from ..ground.decoding import Decoder, decode, each, fields, flag, one_of, optional, rate, table
 from ..ways import (
     BY_GET,
     BY_MAIL,
@@ -198,7 +198,7 @@ class BSPMachine(MachinePart):
     exchange: BSPMachine | None = None
     rates: tuple[tuple[str, float], ...] = ()
 
-    _PART = "bsp"
+    _PART, _NESTED = "bsp", ("exchange",)
     _REQUIRED = types.MappingProxyType({"p": PROCESSORS, "g": LEAST, "l": LEAST, "r": rate})
     _OPTIONAL = types.MappingProxyType(
         {
@@ -547,30 +547,6 @@ class BSPMachine(MachinePart):
             "exchange": None if self.exchange is None else self.exchange.as_json(),
             **({"rates": dict(self.rates)} if self.rates else {}),
         }
-
-    @classmethod
-    def of_json(cls, parameters: Any, p: int, origin: str, place: str = "machine") -> BSPMachine:
-        """The machine of p processors whose `as_json` a ledger file has.
-
-        Args:
-            parameters: of it.
-            p: processors.
-            origin, place: the file and the field that they are from, for errors.
-
-        Raises:
-            UsageError: it is none.
-        """
-        needed = {name: decoder for name, decoder in cls._REQUIRED.items() if name != "p"}
-        optional_ones = {**cls._OPTIONAL, "exchange": untouched}
-        form = fields({place: fields(needed, optional_ones, others=untouched)})
-        found = decode({place: parameters}, origin, form)[place]
-        named = {name: found[name] for name in (*needed, *optional_ones) if name in found}
-        if named.get("exchange") is not None:
-            named["exchange"] = cls.of_json(named["exchange"], p, origin, f"{place}.exchange")
-        try:
-            return cls(p=p, **named)
-        except UsageError as error:
-            raise UsageError(f"{origin}: {place}: {error}") from None
 
     def elsewhere(self, hosts: Sequence[str]) -> str | None:
         """Where a run on these hosts (of each processor) has another placement than was measured: what is different.

@@ -7,14 +7,14 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import UsageError, argument_error, brief, harmless
-from ..ground.decoding import Decoder, decode, fields, number, read_json, shown, versioned, whole
+from ..ground.decoding import Decoder, decode, fields, number, read_json, shown, untouched, versioned, whole
 from ..ground.files import path_of, writing
 from ..processes.process import MOST_PROCESSORS
 
@@ -42,6 +42,7 @@ class MachinePart:
     _PART = ""  # its name there
     _REQUIRED: Mapping[str, Decoder] = {}  # fields that it must hold, and of which form
     _OPTIONAL: Mapping[str, Decoder] = {}  # and those that it may
+    _NESTED: Sequence[str] = ()  # those of a ledger file that hold such a machine themselves, or None
     p: int
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -85,6 +86,31 @@ class MachinePart:
             return cls(**parameters)
         except UsageError as error:
             raise UsageError(f"machine file {path}: {cls._PART}{within}: {error}") from None
+
+    @classmethod
+    def of_json(cls: type[Part], parameters: Any, p: int, origin: str, place: str = "machine") -> Part:
+        """The machine of p processors whose `as_json` a ledger file has.
+
+        Args:
+            parameters: of it.
+            p: processors.
+            origin, place: the file and the field that they are from, for errors.
+
+        Raises:
+            UsageError: it is none.
+        """
+        needed = {name: decoder for name, decoder in cls._REQUIRED.items() if name != "p"}
+        optional_ones = {**cls._OPTIONAL, **dict.fromkeys(cls._NESTED, untouched)}
+        form = fields({place: fields(needed, optional_ones, others=untouched)})
+        found = decode({place: parameters}, origin, form)[place]
+        named: dict[str, Any] = {name: found[name] for name in (*needed, *optional_ones) if name in found} | {"p": p}
+        for name in cls._NESTED:
+            if named.get(name) is not None:
+                named[name] = cls.of_json(named[name], p, origin, f"{place}.{name}")
+        try:
+            return cls(**named)
+        except UsageError as error:
+            raise UsageError(f"{origin}: {place}: {error}") from None
 
     @classmethod
     def is_in(cls, path: str | os.PathLike[str]) -> bool:

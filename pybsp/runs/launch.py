@@ -23,7 +23,7 @@ from ..ground.versions import mpi_library
 from ..ledger.account import Account
 from ..ledger.combining import exchange_ledger
 from ..ledger.ledger import Ledger
-from ..ledger.ledger_file import LedgerFile
+from ..ledger.recording import LedgerFile
 from ..machines.bsp import BSPMachine
 from ..machines.in_force import machine_in_force
 from ..parts.totals import exchange_totals

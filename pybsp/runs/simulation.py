@@ -31,8 +31,8 @@ from ..ground.settings import LEDGER, checks_enabled, text, warnings
 from ..lazy import ready
 from ..ledger.account import VirtualAccount
 from ..ledger.ledger import Ledger
-from ..ledger.ledger_file import LedgerFile
 from ..ledger.log import Log, charges, combine, ridden
+from ..ledger.recording import LedgerFile
 from ..machines.bsp import BSPMachine
 from ..machines.ebsp import EBSPMachine
 from ..machines.in_force import for_p, machine_in_force

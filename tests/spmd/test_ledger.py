@@ -486,12 +486,13 @@ def test_a_carriage_return_in_a_label_comes_back_from_csv_and_others_are_written
 
 
 @pytest.mark.parametrize("path", [None, 3, b"x"])
-@pytest.mark.parametrize("write", [pybsp.Ledger.to_csv, pybsp.Ledger.save])
-def test_a_path_to_write_that_is_none_is_an_error(write: Callable[..., None], path: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "whose"), [("to_csv", "the file to write"), ("save", "the file to write"), ("load", "a ledger file")]
+)
+def test_a_path_of_a_ledger_that_is_none_is_an_error(name: str, whose: str, path: Any) -> None:
     ledger = pybsp.simulate(lambda bsp: bsp.sync(), p=1).ledger
-    text = rf"Ledger\.{write.__name__}: argument path: expected that of the file to write"
-    with pytest.raises(pybsp.UsageError, match=text):
-        write(ledger, path)
+    with pytest.raises(pybsp.UsageError, match=rf"Ledger\.{name}: argument path: expected that of {whose}"):
+        getattr(ledger, name)(path)
 
 
 def test_a_ledger_that_is_saved_is_read_as_it_is_and_says_where_it_was_taken(spmd: Spmd, tmp_path: Path) -> None:
@@ -504,13 +505,17 @@ def test_a_ledger_that_is_saved_is_read_as_it_is_and_says_where_it_was_taken(spm
             part.sync()
             part.ledger.save(name)
             inner = read(name)["runs"]
+            (loaded,) = pybsp.Ledger.load(name)
+            same = loaded.to_dict() == part.ledger.to_dict() and [*loaded] == [*part.ledger]
         with bsp.superstep("ring"):
             bsp.work(100, kind="sort")
             bsp.send((bsp.pid + 1) % bsp.p, [bsp.pid])
         ledger = bsp.ledger
         ledger.save(name)
         (outer,) = read(name)["runs"]
-        same = [*outer["supersteps"]] == [*ledger]
+        same &= [*outer["supersteps"]] == [*ledger]
+        (loaded,) = pybsp.Ledger.load(name)
+        same &= loaded.to_dict() == ledger.to_dict() and loaded.parts == ledger.parts and loaded.hosts == ledger.hosts
         about = [len(run["hosts"]) for run in (*inner, outer)], {run["router"] for run in (*inner, outer)}
         nowhere = caught(lambda: ledger.save(f"{folder}/absent/ledger.json"))
         return same, *about, outer["kinds"], outer["virtual"], nowhere.kind, nowhere.text
@@ -521,6 +526,59 @@ def test_a_ledger_that_is_saved_is_read_as_it_is_and_says_where_it_was_taken(spm
         assert (routers, kinds, virtual) == ({"direct"}, {"1": {"sort": 100.0}}, not spmd.mpi)
         assert kind is pybsp.UsageError
         assert re.match(r"Ledger\.save: /.*/absent/ledger\.json: cannot be written \(No such file", text)
+
+
+ALONE = pybsp.BSPMachine(
+    4, g=1e-8, l=1e-5, r=1e9, o_msg=1e-6, g_way=(("put", 2e-8), ("making", 1e-7)), first=(("put", 3e-6),)
+)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        pybsp.BSPMachine(4, g=1e-8, l=1e-5, r=1e9, rates=(("sort", 1e8),), exchange=ALONE, calibrated=True),
+        pybsp.BSPMachine(4, g=1e-8, l=1e-5, r=1e9, o_msg=1e-6, cost="max"),
+        pybsp.EBSPMachine(4, g1=1e-8, g2=2e-8, s=1e-5, o_msg=1e-6),
+    ],
+    ids=["calibrated", "overlapping", "e-bsp"],
+)
+def test_a_ledger_that_is_loaded_has_and_predicts_what_the_saved_one_did(machine: Any, tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        ticket = collectives.allreduce.start(bsp, 1.0, np.add)
+        bsp.work(100 * bsp.pid, kind="sort")
+        bsp.work(50, kind="count")
+        x = bsp.array(10)
+        bsp.sync()
+        with bsp.superstep("put"):
+            x.put((bsp.pid + 1) % bsp.p, np.ones(5), at=slice(0, 5))
+            bsp.work(3e4, kind="sort")
+        pattern = x.pattern(np.full(3, (bsp.pid + 1) % bsp.p), np.arange(3))
+        bsp.sync()
+        assert ticket.value == bsp.p
+        pattern.get()
+        bsp.sync()
+        with bsp.split(bsp.pid % 2) as part:
+            part.send(0, np.zeros(7))
+            part.work(10)
+            part.sync()
+        bsp.sync()
+        with bsp.split(0) as part:
+            part.sync()
+
+    ledger = pybsp.simulate(main, machine=machine, measure=True).ledger
+    there = (ledger.kinds, ledger.riding, ledger.index_bytes, ledger.parts, ledger.parts_after)
+    assert all(there)
+    ledger.save(tmp_path / "ledger.json")
+    (loaded,) = pybsp.Ledger.load(tmp_path / "ledger.json")
+    assert loaded.to_dict() == ledger.to_dict()
+    assert [*loaded] == [*ledger]
+    assert (loaded.machine.as_json(), loaded.rates, loaded.parts_after) == (
+        machine.as_json(),
+        ledger.rates,
+        ledger.parts_after,
+    )
+    assert (loaded.predicted, loaded.measured, loaded.h) == (ledger.predicted, ledger.measured, ledger.h)
+    assert loaded.riding == ledger.riding
 
 
 def test_measured_seconds_are_there(spmd: Spmd) -> None:

@@ -65,11 +65,12 @@ def main(bsp: pybsp.BSP, size: int) -> list[float]:
     ledger: pybsp.Ledger = bsp.ledger
     record: pybsp.Record = ledger[0]
     ledger.save("ledger.json")
+    loaded: list[pybsp.Ledger] = pybsp.Ledger.load("ledger.json")
     x.free()
     queue.free()
     if bsp.pid < 0:
         bsp.abort("never")
-    return [float(values.sum() + senders.sum()), record.predicted, bsp.time(), float(x.local[0])]
+    return [float(values.sum() + senders.sum()), record.predicted, loaded[0].predicted, bsp.time(), float(x.local[0])]
 
 
 def divided(bsp: pybsp.BSP) -> float:
