@@ -886,9 +886,8 @@ class BSP(Public):
         self._gate.check("bsp.ledger")
         exchange_ledger(self._superstep, self.machine)
         totals = exchange_totals(self._superstep, self.machine)
-        engine = self._superstep
-        virtual, hosts = self._account.virtual, engine.transport.hosts
-        return Ledger(self.machine, self._account.log, virtual, totals, hosts, engine.router.name)
+        account, hosts, router = self._account, self._superstep.transport.hosts, self._superstep.router.name
+        return Ledger(self.machine, account.log, account.virtual, totals, hosts, router, account.network)
 
     # -- life cycle -----------------------------------------------------------------------------------------------
 

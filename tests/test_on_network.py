@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import pybsp
 from pybsp import collectives
+from pybsp.cli import main as main_of_command
 from pybsp.errors import RoutingError, UsageError
 from pybsp.on_network import Steps
 from pybsp.routing import Relation, networks, relations
@@ -45,6 +47,35 @@ def test_a_superstep_without_words_takes_a_barrier_and_one_word_can_take_no_less
         bsp.sync()
 
     assert pybsp.simulate(one, network=cube).time == 5
+
+
+def test_a_ledger_its_file_and_what_shows_it_say_that_times_are_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(bsp: pybsp.BSP) -> tuple[str, str]:
+        with bsp.split(0) as part:
+            part.sync()
+            of_part = part.ledger
+        return bsp.ledger.network, of_part.network
+
+    done = pybsp.simulate(main, network=networks.Hypercube(8))
+    path, page = tmp_path / "ledger.json", tmp_path / "page.html"
+    done.ledger.save(path)
+    (loaded,) = pybsp.Ledger.load(path)
+    assert {*done.results[0], done.ledger.network, loaded.network} == {"hypercube of 8"}
+    assert loaded.to_dict() == done.ledger.to_dict()
+    assert loaded.to_dict()["units"]["all times"] == "steps"
+    steps = "Times are steps of the network (hypercube of 8): each s stands for one."
+    assert main_of_command(["report", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert ", network hypercube of 8; " in printed
+    assert printed.endswith(f"\n{steps}\n")
+    assert main_of_command(["report", str(path), "--html", str(page)]) == 0
+    assert steps in page.read_text()
+    assert steps in loaded._repr_html_()
+    plain = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger
+    assert (plain.network, plain.to_dict()["units"]["all times"]) == ("", "s")
+    assert "Times are" not in plain._repr_html_()
 
 
 def test_all_words_go_of_queues_puts_and_gets() -> None:

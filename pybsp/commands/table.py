@@ -12,7 +12,7 @@ from rich.text import Text
 from ..errors import harmless
 from ..ground.console import TableConsole
 from ..ledger.ledger_file import read
-from ..ledger.pictures import bars_of, columns, headline
+from ..ledger.pictures import bars_of, columns, headline, steps_of
 from ..ledger.records import CIRCUMSTANCES, PartTotals, Supersteps
 from ..runs.machine_cache import DOUBTFUL
 from .fitting import WIDTH, fitted
@@ -139,7 +139,10 @@ def notes(run: dict[str, Any]) -> Iterator[str]:
             f"{sum(seconds):.3g} s, {max(seconds):.3g} s at most; no superstep's time has that."
         )
     if run["virtual"]:
-        yield "Times are virtual: what is measured is what the machine's parameters say."
+        if run.get("network"):
+            yield steps_of(run["network"])
+        else:
+            yield "Times are virtual: what is measured is what the machine's parameters say."
 
 
 def _of_parts(parts: PartTotals, place: str, calibrated: bool) -> str:
@@ -174,8 +177,9 @@ def title(number: int, run: dict[str, Any]) -> str:
         figures += " (g, l and the o's of exchanges alone)"
     if not machine["calibrated"] and not run["virtual"]:
         figures = "no machine file"
+    by = f"network {run['network']}" if run.get("network") else f"router {run['router']}"
     return (
-        f"run {number}: p = {run['p']} {kind} on {', '.join(hosts)}, {run['date']}, router {run['router']}; "
+        f"run {number}: p = {run['p']} {kind} on {', '.join(hosts)}, {run['date']}, {by}; "
         f"{figures}; {', '.join(f'{k} {v}' for k, v in run['versions'].items())}"
     )
 

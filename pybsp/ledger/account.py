@@ -37,7 +37,7 @@ class Account:
     """
 
     __slots__ = ("_started", "_transport", "ahead", "label", "lasting", "log", "stays")
-    virtual = False
+    virtual, network = False, ""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -204,19 +204,22 @@ class VirtualAccount(Account):
     Args:
         machine: whose rate of computing counts.
         measure: whether what computing takes here counts as well as what is charged by `bsp.work`.
+        network: on which time is steps, as text; "": time is seconds.
     """
 
-    __slots__ = ("_before", "_machine", "_measure", "_part_seconds")
+    __slots__ = ("_before", "_machine", "_measure", "_part_seconds", "network")
     virtual = True
 
-    def __init__(self, transport: Transport, machine: BSPMachine | EBSPMachine, measure: bool) -> None:
-        self._machine, self._measure = machine, measure
+    def __init__(
+        self, transport: Transport, machine: BSPMachine | EBSPMachine, measure: bool, network: str = ""
+    ) -> None:
+        self._machine, self._measure, self.network = machine, measure, network
         self._before = 0.0  # virtual time at which the superstep's exchange began
         self._part_seconds = 0.0  # spent in parts, in this superstep
         super().__init__(transport)
 
     def of_part(self, transport: Transport) -> VirtualAccount:
-        return VirtualAccount(transport, self._machine, self._measure)
+        return VirtualAccount(transport, self._machine, self._measure, self.network)
 
     def as_saved(self, computed: float) -> dict[str, Any]:
         return {**super().as_saved(computed), "part_seconds": self._part_seconds}

@@ -106,6 +106,7 @@ class Ledger(Records):
     machine: whose parameters the predictions are made from.
     hosts: the name of each processor's host.
     router: the name of the run's.
+    network: on which virtual processors met, as text: all times are its steps, not seconds; "": on none.
     virtual: whether the times are virtual.
     checkpoints: what they have cost, a `Checkpoint` of each.
     riding: words that rode in its supersteps (`ticket = collectives.allreduce.start(...)`), of all processors, by the
@@ -141,9 +142,10 @@ class Ledger(Records):
         parts: Mapping[int, PartTotals] = NO_PARTS,
         hosts: Sequence[str] = (),
         router: str = "",
+        network: str = "",
     ) -> None:
         """What is combined in a log; what comes to it later changes nothing here."""
-        self.machine, self.hosts, self.router = machine, hosts or [""] * machine.p, router
+        self.machine, self.hosts, self.router, self.network = machine, hosts or [""] * machine.p, router, network
         self.parts = {number: one for number, one in parts.items() if number < log.combined}
         # What parts have done since the last superstep is of the next one, which has no record yet.
         self.parts_after = parts.get(log.combined)
@@ -244,12 +246,16 @@ class Ledger(Records):
             "p": self.machine.p,
             "machine": self.machine.as_json(),
             "virtual": self.virtual,
-            "units": UNITS,
+            "units": self._units,
             "supersteps": [record.to_dict() for record in self],
             "labels": [record.to_dict() for record in rows.totals()],
             "total": rows.total.to_dict(),
             **self._beside(),
         }
+
+    @property
+    def _units(self) -> dict[str, str]:
+        return {**UNITS, "all times": "steps"} if self.network else UNITS
 
     def _beside(self) -> dict[str, Any]:
         """What there is beside the records, as plain data, of which nothing is left out but what is empty."""
@@ -339,7 +345,7 @@ class Ledger(Records):
     def _repr_html_(self) -> str:
         from .pictures import of_ledger  # a notebook alone needs it
 
-        return of_ledger(Supersteps(self, self.parts), self.machine.as_json(), self.virtual)
+        return of_ledger(Supersteps(self, self.parts), self.machine.as_json(), self.virtual, self.network)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a ledger file, of this run alone: `pybsp report` and `pybsp predict` read it, as those of `--ledger`.
@@ -412,7 +418,8 @@ class Ledger(Records):
         )
         log.after = tuple(run.get("after", log.after))
         after = {len(records): run["parts_after"]} if "parts_after" in run else {}
-        return cls(machine, log, run["virtual"], {**records.parts, **after}, run["hosts"], run["router"])
+        parts, network = {**records.parts, **after}, run.get("network", "")
+        return cls(machine, log, run["virtual"], parts, run["hosts"], run["router"], network)
 
     def about(self, circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN) -> dict[str, Any]:
         """What one needs to know about where the ledger of a run was taken.
@@ -432,7 +439,8 @@ class Ledger(Records):
             **circumstances,
             "date": now(),
             "versions": versions(self.virtual),
-            "units": UNITS,
+            **({"network": self.network} if self.network else {}),
+            "units": self._units,
         }
 
     def as_json(self, circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN) -> dict[str, Any]:

@@ -140,6 +140,7 @@ _FIELDS = fields(
         **{name: _OF_EACH[name] for name in CIRCUMSTANCES},
         "latency": fields({"now": _FIGURE, "file": _FIGURE}, others=untouched),
         "trace": _trace,
+        "network": any_text,
         "after": each(_FIGURE, least=2, most=2),
         "checkpoints": _CHECKPOINTS,
         "parts": table(_parts_of_one),

@@ -28,10 +28,12 @@ OTHERS = COLOURS[-1]  # of all others
 BARS = {"+- median [s]": "error_median", "+- p95 [s]": "error_p95"}
 
 
-def of_ledger(records: Supersteps, machine: dict[str, Any], virtual: bool) -> str:
+def of_ledger(records: Supersteps, machine: dict[str, Any], virtual: bool, network: str) -> str:
     """A ledger, as a notebook shows it."""
     total = records.total
     parts = [f"<p><b>{safe(headline(total, machine, virtual), 2000)}</b></p>"]
+    if network:
+        parts.append(note(steps_of(network)))
     if len(records):
         pictures = BinnedSupersteps(records, _BINS, colours_of([records])).pictures(machine["calibrated"] or virtual)
         parts += ['<div style="max-width:640px">', *pictures, "</div>", costs(records, total, machine)]
@@ -48,6 +50,11 @@ def headline(total: Record, machine: dict[str, Any], virtual: bool = False, rout
         return parts if virtual else f"{parts}; no machine to predict by: {_way_out(router)}"
     ratio = ratio_of(total)
     return f"exchange predicted/measured: {ratio} ({total.exchange_predicted:.4g} s predicted); {parts}"
+
+
+def steps_of(network: str) -> str:
+    """What times are of a run on a network."""
+    return f"Times are steps of the network ({harmless(network)}): each s stands for one."
 
 
 def _way_out(router: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from ..bsp import BSP
 from ..checkpoints import asked as checkpoints
 from ..checkpoints.due import Every
-from ..errors import ProcessorError, SyncError, UsageError, argument_error, where
+from ..errors import ProcessorError, SyncError, UsageError, argument_error, brief, where
 from ..ground.announcing import announce_once
 from ..ground.convert import check_program, processors
 from ..ground.failures import (
@@ -44,7 +44,7 @@ from ..routing.choice import Routing, resolved
 from ..routing.choice import router as make_router
 from ..supersteps.superstep import SuperstepEngine
 from ..transport.router import Direct
-from ..transport.virtual import Carry, MachineFailed, Scheduler, VirtualMeeting, VirtualTransport
+from ..transport.virtual import MachineFailed, Scheduler, VirtualMeeting, VirtualTransport
 from .keywords import check_keywords, differs, flag_of, timeout_of
 
 if TYPE_CHECKING:
@@ -319,13 +319,14 @@ def _simulated(
     clock: float,
     line: str,
     prepare: Callable[[VirtualMeeting, Sequence[SuperstepEngine]], None],
-    carry: Carry | None,
+    carry: Steps | None,
 ) -> Simulation | None:
     """Run a program from that virtual time on; None where the machine failed."""
     scheduler = Scheduler()
     meeting = VirtualMeeting(p, scheduler, machine, clock, carry)
     transports = [VirtualTransport(meeting, pid) for pid in range(p)]
-    accounts = [VirtualAccount(transport, machine, measure) for transport in transports]
+    network = "" if carry is None else brief(carry.network, 80).strip("<>")
+    accounts = [VirtualAccount(transport, machine, measure, network) for transport in transports]
     supersteps = [
         SuperstepEngine(transport, make_router(routing, transport), account, checked)
         for transport, account in zip(transports, accounts, strict=True)
@@ -427,7 +428,7 @@ def _ledger(supersteps: Sequence[SuperstepEngine], machine: BSPMachine | EBSPMac
     for one in stays:
         one.totals = dict(parts)
     engine = supersteps[0]
-    return Ledger(machine, log, True, parts, engine.transport.hosts, engine.router.name)
+    return Ledger(machine, log, True, parts, engine.transport.hosts, engine.router.name, engine.account.network)
 
 
 def _machine(argument: BSPMachine | EBSPMachine | None, p: int) -> tuple[BSPMachine | EBSPMachine, str | None]:
