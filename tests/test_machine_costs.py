@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -314,6 +315,7 @@ def test_virtual_time_does_not_run_by_a_machine_whose_costs_depend_on_distance()
     [
         ("pybsp.run", lambda _, machine: machine_in_force(machine, 2, "pybsp.run"), "a pybsp.BSPMachine"),
         ("pybsp.simulate", pybsp.simulate, "a pybsp.BSPMachine or a pybsp.EBSPMachine"),
+        ("pybsp.simulate", partial(pybsp.simulate, p=2), "a pybsp.BSPMachine or a pybsp.EBSPMachine"),
         ("pybsp.logp.simulate", pybsp.logp.simulate, "a pybsp.LogPMachine"),
     ],
 )

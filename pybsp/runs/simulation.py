@@ -212,8 +212,6 @@ def simulate(
     on = network.network if isinstance(network, Steps) else network
     if p is None and isinstance(getattr(on, "p", None), int):
         p = on.p  # type: ignore[union-attr]
-    if machine is not None:
-        require_machine("pybsp.simulate", machine, BSPMachine, EBSPMachine)
     if p is None:
         if machine is None:
             others = [*(f"{one!r:.40}" for one in args), *(f"{name}={one!r:.40}" for name, one in kwargs.items())]
@@ -221,6 +219,7 @@ def simulate(
                 "pybsp.simulate: expected p=, the number of processors, or a network of so many, or machine="
                 + (f", got {', '.join(others)}, which is for the program; write p=4" if others else "")
             )
+        require_machine("pybsp.simulate", machine, BSPMachine, EBSPMachine)
         p = machine.p
     p = processors("pybsp.simulate", p)
     _require_memory(p)
@@ -435,6 +434,8 @@ def _machine(argument: BSPMachine | EBSPMachine | None, p: int) -> tuple[BSPMach
     """The machine of p virtual processors, and a warning where it was made for another p."""
     if argument is None and _options is not None:
         argument = _options.machine
+    if argument is not None:
+        require_machine("pybsp.simulate", argument, BSPMachine, EBSPMachine)
     if not isinstance(argument, EBSPMachine):
         return machine_in_force(argument, p, "pybsp.simulate")
     if argument.network:
