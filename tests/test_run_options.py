@@ -402,7 +402,8 @@ def test_a_file_that_cannot_be_written_is_named_by_what_asked_for_it(
     (tmp_path / "program.py").write_text("raise SystemExit('it ran')\n")
     (tmp_path / "pybsp.toml").write_text('[run]\ntrace = "nowhere/trace.json"\n')
     command = ["run", "-n", "1", str(tmp_path / "program.py")]
-    expected = f": expected a file that can be written, got {tmp_path}/nowhere/trace.json\n"
+    expected = f": expected a file that can be written, got {tmp_path}/nowhere/trace.json"
+    expected += f"; there is no folder {tmp_path}/nowhere: make it first\n"
     assert cli.main(command) == 2
     assert capsys.readouterr().err == f"pybsp run: {tmp_path}/pybsp.toml: [run] trace{expected}"
     monkeypatch.setenv("PYBSP_TRACE", f"{tmp_path}/nowhere/trace.json")
@@ -539,6 +540,45 @@ def test_the_doctor_says_which_variables_are_no_settings(monkeypatch: pytest.Mon
     ]
 
 
+@pytest.mark.parametrize("name", ["PYBSP_MACHINE", "PYBSP_LEDGER", "PYBSP_TRACE"])
+def test_the_doctor_says_which_settings_name_files_that_runs_refuse(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in settings.DEFAULTS:
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, f"{tmp_path}/none/file.json")
+    first, refused = doctor._settings()
+    assert (first.text, first.advice) == (f"{name}={tmp_path}/none/file.json", "")
+    assert refused.text == f"{name} names what runs refuse"
+    assert f"{tmp_path}/none/file.json" in refused.advice
+    (tmp_path / "none").mkdir()
+    pybsp.BSPMachine.nominal(2).save(tmp_path / "none" / "file.json")
+    assert [finding.advice for finding in doctor._settings()] == [""]
+
+
+def test_the_doctor_says_why_ranks_failed_and_not_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = "import sys; sys.exit('ValueError: this is why\\n(on processor 0 of 2)')"
+    monkeypatch.setattr(doctor, "start", lambda n, *rest: starting.Start([sys.executable], ["-c", program], "it is"))
+    monkeypatch.setattr(doctor, "_free_shared", lambda: None)
+    assert doctor._proof(2).advice == "ValueError: this is why"
+
+
+def test_processors_are_counted_by_np_as_of_mpiexec(
+    program: Program, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = program("import pybsp\npybsp.run(lambda bsp: print(bsp.pid))\n")
+    assert cli.main(["simulate", "-np", "3", str(path)]) == 0
+    assert cli.main(["run", "-np", "5", "--explain", str(path)]) == 0
+    simulated, explained = capsys.readouterr().out.split("2\n", 1)
+    assert (simulated, explained.startswith("n:            5 ")) == ("0\n1\n", True)
+    monkeypatch.setattr(doctor, "_findings", lambda n: [doctor.Finding("ranks", str(n))])
+    assert cli.main(["doctor", "-np", "7"]) == 0
+    assert capsys.readouterr().out.split()[1] == "7"
+    with pytest.raises(SystemExit):
+        cli.main(["calibrate", "-np", "0"])
+    assert "argument -np: expected a whole number" in capsys.readouterr().err
+
+
 def test_all_variables_of_the_package_and_its_tests_are_known_as_such() -> None:
     root = Path(__file__).parent.parent
     sources = [path for folder in ("pybsp", "tests") for path in (root / folder).rglob("*.py")]
@@ -625,10 +665,17 @@ def test_the_doctor_says_what_ranks_have_to_share(monkeypatch: pytest.MonkeyPatc
     blocks = SimpleNamespace(f_frsize=1 << 20, f_bavail=3, f_blocks=64)
     monkeypatch.setattr(os, "statvfs", lambda path: blocks)
     assert "3 MB free of 67 in" in doctor._shared_memory(1).text
+    assert "remove what fills it" in doctor._shared_memory(1).advice
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert "nothing may be written there" in doctor._shared_memory(1).advice
+    monkeypatch.setattr(os, "access", lambda path, mode: True)
     monkeypatch.setattr(doctor, "_free_shared", lambda: (1 << 26, 1 << 26))  # what docker gives a container
     assert [bool(doctor._shared_memory(n).advice) for n in (1, 16, 17)] == [False, False, True]
+    assert "--shm-size" in doctor._shared_memory(17).advice
     monkeypatch.setattr(doctor, "_free_shared", lambda: None)
-    assert doctor._shared_memory(1).advice == "PYBSP_SHARED=0 does without"
+    assert doctor._shared_memory(1).advice == (
+        "PYBSP_SHARED=0 does without, but for MPICH: mount -t tmpfs tmpfs /dev/shm"
+    )
 
 
 @pytest.mark.parametrize(("advice", "status", "last"), [("", 0, "all is well"), ("do so", 1, "1 thing to do")])

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from pybsp.errors import BSPError, UsageError, usage_error
-from pybsp.ground.argument_types import count, whole_number
+from pybsp.ground.argument_types import add_np, count, whole_number
 from pybsp.ground.decoding import LARGEST
 from pybsp.ground.failures import quiet
 from pybsp.ground.files import require_different, require_place
@@ -47,6 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.formatter_class = _Help
     parser.add_argument("-n", type=count, help="processors to start (default: cores)")
+    add_np(parser)
     parser.add_argument("-o", "--output", default="machine.json", metavar="FILE", help="default: machine.json")
     level = parser.add_mutually_exclusive_group()
     level.add_argument("--quick", dest="level", action="store_const", const="quick", help="in less than a minute")
