@@ -283,7 +283,7 @@ def _end(child: subprocess.Popen[str]) -> None:
 
 def _job(options: argparse.Namespace, launches: int) -> LaunchSpec:
     """What is to be measured: as asked for, or as the calibration that was interrupted has it."""
-    from .harness import SECONDS, LaunchSpec
+    from .harness import PARTS, SECONDS, LaunchSpec
     from .samples import read
 
     _writable(options)
@@ -296,6 +296,14 @@ def _job(options: argparse.Namespace, launches: int) -> LaunchSpec:
             raise UsageError(
                 f"{raw} holds {len(before.samples)} samples of a calibration that was interrupted: --resume goes on "
                 "with it; delete the file to begin anew"
+            )
+        lost = set() if before is None else {*(before.about.get("only") or PARTS)} - {*(options.only or PARTS)}
+        if lost:
+            raise usage_error(
+                "--only",
+                f"the parts that {options.output} has, which this would replace",
+                f"no {', '.join(part for part in PARTS if part in lost)}",
+                f"name another file (-o), or delete {raw} to have none of them",
             )
         return LaunchSpec(
             raw,

@@ -17,6 +17,7 @@ from pybsp.benchmarks.calibration import command, machine_file
 from pybsp.benchmarks.calibration.harness import PARTS
 from pybsp.benchmarks.calibration.samples import Writer, read
 from pybsp.cli import main
+from pybsp.errors import UsageError
 from pybsp.runs.latency import Latency, as_now
 
 from ..launching import LIMIT, finish, mpiexec, python, run, start
@@ -286,6 +287,33 @@ def test_resuming_does_the_launches_that_are_missing_or_further_ones(tmp_path: P
     assert planned() == (3, 6, 80.0)
     assert planned("--launches", "1") == (3, 4, 240.0)
     writer.close()
+
+
+def test_a_part_that_is_measured_again_takes_no_others_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    about = {"p": 2, "hosts": ["here"] * 2, "nodes": [0, 0], "level": "quick", "only": [], "word": 8, "seed": 0}
+    writer = Writer(tmp_path / "machine.csv", about | {"launches": 1, "budget": None})
+    writer.event("finished")
+    writer.close()
+    before = (tmp_path / "machine.csv").read_bytes()
+    path = tmp_path / "machine.json"
+
+    def planned(*options: str) -> tuple[str, ...]:
+        parser = argparse.ArgumentParser()
+        command.add_options(parser)
+        return command._job(parser.parse_args(["-o", str(path), *options]), 1).only
+
+    with pytest.raises(
+        UsageError,
+        match=rf"--only: expected the parts that {path} has, which .*, got no rate, .*, raw; name another file \(-o\)",
+    ):
+        planned("--only", "bsp,logp")
+    assert (tmp_path / "machine.csv").read_bytes() == before
+    assert planned() == ()
+    assert planned("--only", ",".join(PARTS)) == tuple(PARTS)
+    (tmp_path / "machine.csv").unlink()
+    assert planned("--only", "logp") == ("logp",)
 
 
 def test_ctrl_c_while_nothing_is_measured_says_what_is_kept(
