@@ -479,6 +479,7 @@ def test_an_option_that_a_command_has_not_is_an_error_of_the_command(
     printed = capsys.readouterr().err
     assert printed.startswith(f"usage: pybsp {words[0]} ")
     assert re.search(f"pybsp {words[0]}: error: unrecognized arguments: (-- )?--own", printed)
+    assert "did you mean" not in printed
     assert ("options of the program come behind it" in printed, behind in printed) == (bool(behind), True)
 
 
@@ -561,6 +562,26 @@ def test_the_doctor_says_why_ranks_failed_and_not_where(monkeypatch: pytest.Monk
     monkeypatch.setattr(doctor, "start", lambda n, *rest: starting.Start([sys.executable], ["-c", program], "it is"))
     monkeypatch.setattr(doctor, "_free_shared", lambda: None)
     assert doctor._proof(2).advice == "ValueError: this is why"
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("calibrate --quik", "--quick"),
+        ("run --lable-output=1 program.py", "--label-output"),
+        ("report --htlm page.html", "--html"),
+        ("run --level 3 program.py", ""),  # which is like --every in its dashes
+    ],
+)
+def test_an_option_that_is_misspelt_is_refused_with_the_one_that_is_meant(
+    words: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        cli.main(words.split())
+    *_, last = capsys.readouterr().err.splitlines()
+    assert (refused.value.code, "unrecognized arguments: --" in last) == (2, True)
+    assert (f"; did you mean {meant}?" in last) == bool(meant), last
+    assert ("did you mean" in last) == bool(meant)
 
 
 def test_processors_are_counted_by_np_as_of_mpiexec(
