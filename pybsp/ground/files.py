@@ -99,7 +99,7 @@ def require_place(path: str, name: str) -> None:
         name: what it was given as, for the error.
 
     Raises:
-        UsageError: there is no folder for it that can be written, or it is a folder itself.
+        UsageError: there is no folder for it that can be written, or it is a folder itself, or this one is gone.
     """
     file = Path(path)
     if not path:
@@ -109,7 +109,7 @@ def require_place(path: str, name: str) -> None:
     elif file.exists() and not file.is_file():
         good, why = os.access(file, os.W_OK), "it may not be written to"  # a device, a pipe
     else:
-        folder = file.resolve().parent
+        folder = (working_folder() / file).resolve().parent
         good = folder.is_dir() and os.access(folder, os.W_OK)
         why = f"files may not be made in {folder}" if folder.is_dir() else f"there is no folder {folder}: make it first"
     if not good:
