@@ -145,14 +145,16 @@ def _on_these(options: argparse.Namespace, first: bool) -> int:
     from .harness import finish, from_first, ignore_settings, launch_on_ranks
     from .samples import read
 
-    if options.n is not None:
-        raise UsageError("-n: these are ranks of mpiexec already; leave -n out, or mpiexec")
-    if options.launches not in (None, 1):
-        raise UsageError(f"--launches: mpiexec has started the ranks once, got {options.launches}; use -n instead")
+    def asked() -> LaunchSpec:
+        if options.n is not None:
+            raise UsageError("-n: these are ranks of mpiexec already; leave -n out, or mpiexec")
+        if options.launches not in (None, 1):
+            raise UsageError(f"--launches: mpiexec has started the ranks once, got {options.launches}; use -n instead")
+        return _job(options, 1)
 
     def agreed(bsp: pybsp.BSP) -> LaunchSpec:
-        # Only processor 0 looks at files.
-        job: LaunchSpec = from_first(bsp, _job(options, 1) if bsp.pid == 0 else None)
+        # Only processor 0 looks at options and files, and says what is wrong.
+        job: LaunchSpec = from_first(bsp, asked() if bsp.pid == 0 else None)
         return job
 
     ignore_settings()
