@@ -315,6 +315,24 @@ def test_run_and_simulate_take_the_number_of_processors_by_either_name(
         assert ": not allowed with argument -" in capfd.readouterr().err
 
 
+def test_ranks_of_mpiexec_start_no_ranks_each(program: Program) -> None:
+    path = program("print('it ran')\n")
+    ended = run([*mpiexec(2), sys.executable, "-m", "pybsp", "run", "-n", "2", str(path)])
+    assert (ended.code != 0, ended.out) == (True, ""), ended
+    for pid in range(2):
+        text = f"pybsp run: this is process {pid} of 2 that a launcher has started, each of which would start ranks"
+        assert f"{text} of its own: type `mpiexec -n 2 python {path}`, or leave that mpiexec out\n" in ended.err
+
+
+@pytest.mark.whole
+def test_a_process_that_a_rank_starts_may_start_ranks_by_the_command(program: Program) -> None:
+    inner = program("import pybsp\npybsp.run(lambda bsp: print(bsp.p, flush=True) if bsp.pid == 0 else None)\n")
+    outer = inner.with_name("outer.py")
+    starts = f"subprocess.run([sys.executable, '-m', 'pybsp', 'run', '-n', '2', {str(inner)!r}])"
+    outer.write_text(f"import subprocess, sys\nimport pybsp\n{starts}\npybsp.run(lambda bsp: None)\n")
+    assert ended_well(run([*mpiexec(2), sys.executable, str(outer)], LIMIT)) == "2\n2\n"
+
+
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
