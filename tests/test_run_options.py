@@ -431,6 +431,16 @@ def test_a_file_that_cannot_be_written_is_named_by_what_asked_for_it(
     assert capsys.readouterr().err == f"pybsp run: --trace{expected}"
 
 
+@pytest.mark.parametrize("name", ["python", "python3", "/usr/bin/python3.11"])
+def test_the_python_of_a_command_for_mpiexec_is_said_to_be_none_for_run(
+    name: str, program: Program, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(program("raise SystemExit('it ran')\n"))
+    assert cli.main(["run", "-n", "1", name, path, "3"]) == 2
+    text = f"pybsp run: program {name}: expected the Python file itself, as in `pybsp run {path} 3`"
+    assert capsys.readouterr().err == f"{text}\n"
+
+
 def test_a_folder_in_the_place_of_a_program_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["run", "-n", "1", str(tmp_path)]) == 2
     assert f"pybsp run: program {tmp_path}: expected a file" in capsys.readouterr().err
@@ -568,10 +578,25 @@ def test_the_doctor_says_which_settings_name_files_that_runs_refuse(
     monkeypatch.setenv(name, f"{tmp_path}/none/file.json")
     first, refused = doctor._settings()
     assert (first.text, first.advice) == (f"{name}={tmp_path}/none/file.json", "")
-    assert refused.text == f"{name} names what runs refuse"
+    assert refused.text == f"{name} is set to what runs refuse"
     assert f"{tmp_path}/none/file.json" in refused.advice
     (tmp_path / "none").mkdir()
     pybsp.BSPMachine.nominal(2).save(tmp_path / "none" / "file.json")
+    assert [finding.advice for finding in doctor._settings()] == [""]
+
+
+@pytest.mark.parametrize(
+    ("name", "good"), [("PYBSP_GRACE", "7"), ("PYBSP_WARN_AFTER", "0"), ("PYBSP_PROGRESS", "lines")]
+)
+def test_the_doctor_says_which_settings_have_values_that_runs_refuse(
+    name: str, good: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in settings.DEFAULTS:
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, "x")
+    *_, refused = doctor._settings()
+    assert (refused.text, "expected" in refused.advice) == (f"{name} is set to what runs refuse", True)
+    monkeypatch.setenv(name, good)
     assert [finding.advice for finding in doctor._settings()] == [""]
 
 

@@ -242,19 +242,23 @@ def _settings() -> Iterator[Finding]:
     yield Finding("settings", ", ".join(f"{name}={value}" for name, value in chosen.items()) or "none set")
     for name, value in chosen.items():
         if why := _refusal(name, value):
-            yield Finding("settings", f"{name} names what runs refuse", why)
+            yield Finding("settings", f"{name} is set to what runs refuse", why)
     for name, near in settings.unknown().items():
         advice = (f"set {near} instead, or " if near else "") + f"unset {name}"
         yield Finding("settings", f"{name} is none, and is not heeded", advice)
 
 
 def _refusal(name: str, value: str) -> str:
-    """Why runs refuse the file that a variable names, "" where they do not."""
+    """Why runs refuse what a variable says, "" where they do not."""
     try:
         if name == settings.MACHINE:
             require_machine(value)
         elif name in (settings.LEDGER, settings.TRACE):
             require_place(value, name)
+        elif name in settings.SECONDS:
+            settings.seconds(name)
+        elif name == settings.PROGRESS:
+            settings.progress()
     except UsageError as error:
         return str(error)
     return ""

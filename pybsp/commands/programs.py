@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -44,6 +46,9 @@ def add_program(parser: argparse.ArgumentParser) -> None:
 
 def environment_of(options: argparse.Namespace, choices: Mapping[str, Choice]) -> dict[str, str]:
     """What was chosen, as the environment variables that `run` reads; files by whole paths, wherever programs go."""
+    if re.fullmatch(r"python[\d.]*", Path(options.program).name) and options.arguments:
+        own = shlex.join(["pybsp", options.command, *options.arguments])
+        raise LauncherError(f"program {options.program}: expected the Python file itself, as in `{own}`")
     if not Path(options.program).is_file():
         why = "expected a file" if Path(options.program).exists() else "there is no such file"
         raise LauncherError(f"program {options.program}: {why}")
