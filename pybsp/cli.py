@@ -131,7 +131,11 @@ class CommandParser(argparse.ArgumentParser):
         if unknown:
             first = next((word for word in unknown if word != "--"), "...")
             behind = f"; options of the program come behind it: `{self.prog} [OPTION ...] {self._program} {first}`"
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{behind if self._program else ''}")
+            # All begin alike, which makes none of them more likely.
+            names = [name.removeprefix("--") for name in self._option_string_actions if name.startswith("--")]
+            near = nearest(first.removeprefix("--").partition("=")[0], names, 0.7) if first.startswith("--") else ""
+            meant = f"; did you mean --{near}?" if near else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{meant}{behind if self._program else ''}")
         return namespace, unknown
 
 

@@ -634,7 +634,14 @@ def test_what_the_encoding_of_standard_output_lacks_is_printed_as_an_escape(fold
 
 
 @pytest.mark.parametrize(
-    "arguments", ["run -n 1 FOLDER/program.py", "predict FOLDER/program.py -p 1 --machine FOLDER/machine.json"]
+    "arguments",
+    [
+        "run -n 1 FOLDER/program.py",
+        "predict FOLDER/program.py -p 1 --machine FOLDER/machine.json",
+        "calibrate -n 1",
+        "show FOLDER/machine.json --plot page.svg",
+        "report FOLDER/ledger.json --html page.html",
+    ],
 )
 def test_a_command_whose_folder_is_gone_says_so(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: str

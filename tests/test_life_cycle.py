@@ -193,6 +193,17 @@ def test_a_setting_that_differs_is_an_error_that_names_both_values(program: Prog
     assert ended.out.count(f"<{text}") == 6
 
 
+def test_ranks_of_several_versions_of_pybsp_are_an_error_that_names_both(program: Program) -> None:
+    path = program("""
+        import pybsp
+        from pybsp.transport import mpi
+        mpi.__version__ = "7.8.9"[:5 - 2 * (RANK == 1)]
+        pybsp.run(lambda bsp: bsp.sync())
+    """)
+    text = "expected the same pybsp on all processors, got 7.8 on processor 1, 7.8.9 on processor 0"
+    failed_once(ranks(2, path), f"pybsp.errors.UsageError: pybsp.run: {text}; install one version where all hosts")
+
+
 def test_settings_are_those_of_processor_0_and_no_other_may_have_one_of_its_own() -> None:
     with pytest.raises(pybsp.UsageError, match=r"got '7' on processor 1, nothing on processor 0; set it for all"):
         settings.agree("run", [settings.GRACE], [{}, {settings.GRACE: "7"}])

@@ -254,6 +254,7 @@ def test_what_was_measured_is_kept_in_the_cache_or_beside_the_samples_where_that
     assert BSPMachine.load(raw.with_suffix(".json")) == machine
     said = capsys.readouterr().err
     assert f"it serves this run alone, as it cannot be kept: machine file {place.path()}: " in said
+    assert "; set XDG_CACHE_HOME to a folder that can be written\n" in said
 
 
 def test_a_machine_file_that_is_named_leaves_nothing_to_calibrate(

@@ -315,6 +315,24 @@ def test_run_and_simulate_take_the_number_of_processors_by_either_name(
         assert ": not allowed with argument -" in capfd.readouterr().err
 
 
+def test_ranks_of_mpiexec_start_no_ranks_each(program: Program) -> None:
+    path = program("print('it ran')\n")
+    ended = run([*mpiexec(2), sys.executable, "-m", "pybsp", "run", "-n", "2", str(path)])
+    assert (ended.code != 0, ended.out) == (True, ""), ended
+    for pid in range(2):
+        text = f"pybsp run: this is process {pid} of 2 that a launcher has started, each of which would start ranks"
+        assert f"{text} of its own: type `mpiexec -n 2 python {path}`, or leave that mpiexec out\n" in ended.err
+
+
+@pytest.mark.whole
+def test_a_process_that_a_rank_starts_may_start_ranks_by_the_command(program: Program) -> None:
+    inner = program("import pybsp\npybsp.run(lambda bsp: print(bsp.p, flush=True) if bsp.pid == 0 else None)\n")
+    outer = inner.with_name("outer.py")
+    starts = f"subprocess.run([sys.executable, '-m', 'pybsp', 'run', '-n', '2', {str(inner)!r}])"
+    outer.write_text(f"import subprocess, sys\nimport pybsp\n{starts}\npybsp.run(lambda bsp: None)\n")
+    assert ended_well(run([*mpiexec(2), sys.executable, str(outer)], LIMIT)) == "2\n2\n"
+
+
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
@@ -402,7 +420,8 @@ def test_a_file_that_cannot_be_written_is_named_by_what_asked_for_it(
     (tmp_path / "program.py").write_text("raise SystemExit('it ran')\n")
     (tmp_path / "pybsp.toml").write_text('[run]\ntrace = "nowhere/trace.json"\n')
     command = ["run", "-n", "1", str(tmp_path / "program.py")]
-    expected = f": expected a file that can be written, got {tmp_path}/nowhere/trace.json\n"
+    expected = f": expected a file that can be written, got {tmp_path}/nowhere/trace.json"
+    expected += f"; there is no folder {tmp_path}/nowhere: make it first\n"
     assert cli.main(command) == 2
     assert capsys.readouterr().err == f"pybsp run: {tmp_path}/pybsp.toml: [run] trace{expected}"
     monkeypatch.setenv("PYBSP_TRACE", f"{tmp_path}/nowhere/trace.json")
@@ -410,6 +429,16 @@ def test_a_file_that_cannot_be_written_is_named_by_what_asked_for_it(
     assert capsys.readouterr().err == f"pybsp run: environment variable PYBSP_TRACE{expected}"
     assert cli.main([*command[:3], "--trace", f"{tmp_path}/nowhere/trace.json", command[3]]) == 2
     assert capsys.readouterr().err == f"pybsp run: --trace{expected}"
+
+
+@pytest.mark.parametrize("name", ["python", "python3", "/usr/bin/python3.11"])
+def test_the_python_of_a_command_for_mpiexec_is_said_to_be_none_for_run(
+    name: str, program: Program, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(program("raise SystemExit('it ran')\n"))
+    assert cli.main(["run", "-n", "1", name, path, "3"]) == 2
+    text = f"pybsp run: program {name}: expected the Python file itself, as in `pybsp run {path} 3`"
+    assert capsys.readouterr().err == f"{text}\n"
 
 
 def test_a_folder_in_the_place_of_a_program_is_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -478,6 +507,7 @@ def test_an_option_that_a_command_has_not_is_an_error_of_the_command(
     printed = capsys.readouterr().err
     assert printed.startswith(f"usage: pybsp {words[0]} ")
     assert re.search(f"pybsp {words[0]}: error: unrecognized arguments: (-- )?--own", printed)
+    assert "did you mean" not in printed
     assert ("options of the program come behind it" in printed, behind in printed) == (bool(behind), True)
 
 
@@ -537,6 +567,80 @@ def test_the_doctor_says_which_variables_are_no_settings(monkeypatch: pytest.Mon
         ),
         doctor.Finding("settings", "PYBSP_XYZZY is none, and is not heeded", "unset PYBSP_XYZZY"),
     ]
+
+
+@pytest.mark.parametrize("name", ["PYBSP_MACHINE", "PYBSP_LEDGER", "PYBSP_TRACE"])
+def test_the_doctor_says_which_settings_name_files_that_runs_refuse(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in settings.DEFAULTS:
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, f"{tmp_path}/none/file.json")
+    first, refused = doctor._settings()
+    assert (first.text, first.advice) == (f"{name}={tmp_path}/none/file.json", "")
+    assert refused.text == f"{name} is set to what runs refuse"
+    assert f"{tmp_path}/none/file.json" in refused.advice
+    (tmp_path / "none").mkdir()
+    pybsp.BSPMachine.nominal(2).save(tmp_path / "none" / "file.json")
+    assert [finding.advice for finding in doctor._settings()] == [""]
+
+
+@pytest.mark.parametrize(
+    ("name", "good"), [("PYBSP_GRACE", "7"), ("PYBSP_WARN_AFTER", "0"), ("PYBSP_PROGRESS", "lines")]
+)
+def test_the_doctor_says_which_settings_have_values_that_runs_refuse(
+    name: str, good: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in settings.DEFAULTS:
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, "x")
+    *_, refused = doctor._settings()
+    assert (refused.text, "expected" in refused.advice) == (f"{name} is set to what runs refuse", True)
+    monkeypatch.setenv(name, good)
+    assert [finding.advice for finding in doctor._settings()] == [""]
+
+
+def test_the_doctor_says_why_ranks_failed_and_not_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = "import sys; sys.exit('ValueError: this is why\\n(on processor 0 of 2)')"
+    monkeypatch.setattr(doctor, "start", lambda n, *rest: starting.Start([sys.executable], ["-c", program], "it is"))
+    monkeypatch.setattr(doctor, "_free_shared", lambda: None)
+    assert doctor._proof(2).advice == "ValueError: this is why"
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("calibrate --quik", "--quick"),
+        ("run --lable-output=1 program.py", "--label-output"),
+        ("report --htlm page.html", "--html"),
+        ("run --level 3 program.py", ""),  # which is like --every in its dashes
+    ],
+)
+def test_an_option_that_is_misspelt_is_refused_with_the_one_that_is_meant(
+    words: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        cli.main(words.split())
+    *_, last = capsys.readouterr().err.splitlines()
+    assert (refused.value.code, "unrecognized arguments: --" in last) == (2, True)
+    assert (f"; did you mean {meant}?" in last) == bool(meant), last
+    assert ("did you mean" in last) == bool(meant)
+
+
+def test_processors_are_counted_by_np_as_of_mpiexec(
+    program: Program, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = program("import pybsp\npybsp.run(lambda bsp: print(bsp.pid))\n")
+    assert cli.main(["simulate", "-np", "3", str(path)]) == 0
+    assert cli.main(["run", "-np", "5", "--explain", str(path)]) == 0
+    simulated, explained = capsys.readouterr().out.split("2\n", 1)
+    assert (simulated, explained.startswith("n:            5 ")) == ("0\n1\n", True)
+    monkeypatch.setattr(doctor, "_findings", lambda n: [doctor.Finding("ranks", str(n))])
+    assert cli.main(["doctor", "-np", "7"]) == 0
+    assert capsys.readouterr().out.split()[1] == "7"
+    with pytest.raises(SystemExit):
+        cli.main(["calibrate", "-np", "0"])
+    assert "argument -np: expected a whole number" in capsys.readouterr().err
 
 
 def test_all_variables_of_the_package_and_its_tests_are_known_as_such() -> None:
@@ -625,10 +729,17 @@ def test_the_doctor_says_what_ranks_have_to_share(monkeypatch: pytest.MonkeyPatc
     blocks = SimpleNamespace(f_frsize=1 << 20, f_bavail=3, f_blocks=64)
     monkeypatch.setattr(os, "statvfs", lambda path: blocks)
     assert "3 MB free of 67 in" in doctor._shared_memory(1).text
+    assert "remove what fills it" in doctor._shared_memory(1).advice
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert "nothing may be written there" in doctor._shared_memory(1).advice
+    monkeypatch.setattr(os, "access", lambda path, mode: True)
     monkeypatch.setattr(doctor, "_free_shared", lambda: (1 << 26, 1 << 26))  # what docker gives a container
     assert [bool(doctor._shared_memory(n).advice) for n in (1, 16, 17)] == [False, False, True]
+    assert "--shm-size" in doctor._shared_memory(17).advice
     monkeypatch.setattr(doctor, "_free_shared", lambda: None)
-    assert doctor._shared_memory(1).advice == "PYBSP_SHARED=0 does without"
+    assert doctor._shared_memory(1).advice == (
+        "PYBSP_SHARED=0 does without, but for MPICH: mount -t tmpfs tmpfs /dev/shm"
+    )
 
 
 @pytest.mark.parametrize(("advice", "status", "last"), [("", 0, "all is well"), ("do so", 1, "1 thing to do")])

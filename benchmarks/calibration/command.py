@@ -19,7 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from pybsp.errors import BSPError, UsageError, usage_error
-from pybsp.ground.argument_types import count, whole_number
+from pybsp.ground.argument_types import add_np, count, whole_number
 from pybsp.ground.decoding import LARGEST
 from pybsp.ground.failures import quiet
 from pybsp.ground.files import require_different, require_place
@@ -47,6 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.formatter_class = _Help
     parser.add_argument("-n", type=count, help="processors to start (default: cores)")
+    add_np(parser)
     parser.add_argument("-o", "--output", default="machine.json", metavar="FILE", help="default: machine.json")
     level = parser.add_mutually_exclusive_group()
     level.add_argument("--quick", dest="level", action="store_const", const="quick", help="in less than a minute")
@@ -144,14 +145,16 @@ def _on_these(options: argparse.Namespace, first: bool) -> int:
     from .harness import finish, from_first, ignore_settings, launch_on_ranks
     from .samples import read
 
-    if options.n is not None:
-        raise UsageError("-n: these are ranks of mpiexec already; leave -n out, or mpiexec")
-    if options.launches not in (None, 1):
-        raise UsageError(f"--launches: mpiexec has started the ranks once, got {options.launches}; use -n instead")
+    def asked() -> LaunchSpec:
+        if options.n is not None:
+            raise UsageError("-n: these are ranks of mpiexec already; leave -n out, or mpiexec")
+        if options.launches not in (None, 1):
+            raise UsageError(f"--launches: mpiexec has started the ranks once, got {options.launches}; use -n instead")
+        return _job(options, 1)
 
     def agreed(bsp: pybsp.BSP) -> LaunchSpec:
-        # Only processor 0 looks at files.
-        job: LaunchSpec = from_first(bsp, _job(options, 1) if bsp.pid == 0 else None)
+        # Only processor 0 looks at options and files, and says what is wrong.
+        job: LaunchSpec = from_first(bsp, asked() if bsp.pid == 0 else None)
         return job
 
     ignore_settings()
@@ -282,7 +285,7 @@ def _end(child: subprocess.Popen[str]) -> None:
 
 def _job(options: argparse.Namespace, launches: int) -> LaunchSpec:
     """What is to be measured: as asked for, or as the calibration that was interrupted has it."""
-    from .harness import SECONDS, LaunchSpec
+    from .harness import PARTS, SECONDS, LaunchSpec
     from .samples import read
 
     _writable(options)
@@ -295,6 +298,14 @@ def _job(options: argparse.Namespace, launches: int) -> LaunchSpec:
             raise UsageError(
                 f"{raw} holds {len(before.samples)} samples of a calibration that was interrupted: --resume goes on "
                 "with it; delete the file to begin anew"
+            )
+        lost = set() if before is None else {*(before.about.get("only") or PARTS)} - {*(options.only or PARTS)}
+        if lost:
+            raise usage_error(
+                "--only",
+                f"the parts that {options.output} has, which this would replace",
+                f"no {', '.join(part for part in PARTS if part in lost)}",
+                f"name another file (-o), or delete {raw} to have none of them",
             )
         return LaunchSpec(
             raw,

@@ -148,7 +148,8 @@ def keep(raw: str, place: Place) -> None:
             use = f"kept in {path}; to measure anew remove it"
     except (OSError, RuntimeError, UsageError) as failure:
         reason = str(failure) if isinstance(failure, UsageError) else f"machine file {path}: {failure}"
-        use = f"it serves this run alone, as it cannot be kept: {reason}"
+        way = "set XDG_CACHE_HOME to a folder that can be written" if isinstance(failure, OSError) else ""
+        use = f"it serves this run alone, as it cannot be kept: {reason}" + f"; {way}" * bool(way)
     error = "" if off is None else f", {off:.0%} off held-out supersteps (median)"
     print(f"pybsp run: g = {machine.g:.3g} s/word, l = {machine.l:.3g} s{error}; {use}", file=sys.stderr)
 

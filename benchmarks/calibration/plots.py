@@ -51,11 +51,16 @@ def page(calibration: Calibration, raw: Raw | None, path: str | os.PathLike[str]
     Raises:
         UsageError: another kind of file, it cannot be written, or matplotlib is missing.
     """
-    if Path(path).suffix.lower() not in KINDS:
-        raise UsageError(f"plots: expected a file that ends in {', '.join(KINDS)}, got {path}")
+    require_kind(path)
     figure = draw(calibration, raw)
     with writing(path, f"plots: {path}") as file:
         figure.savefig(file.buffer, format=Path(path).suffix[1:].lower(), dpi=130)
+
+
+def require_kind(path: str | os.PathLike[str]) -> None:
+    """Refuse another kind of file."""
+    if Path(path).suffix.lower() not in KINDS:
+        raise UsageError(f"plots: expected a file that ends in {', '.join(KINDS)}, got {path}")
 
 
 def draw(calibration: Calibration, raw: Raw | None) -> Figure:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from pybsp.ground.files import require_different, writing
+from pybsp.ground.files import require_outputs, writing
 
 from . import compare, export, machine_file, plots, report
 from .command import raw_path
@@ -54,7 +54,9 @@ def _show(options: argparse.Namespace) -> int:
         return 0
     calibration = machine_file.read(options.machine)
     edited = machine_file.edited(options.machine, calibration)
-    require_different([("--plot", options.plot)], _read_files(options))
+    require_outputs([("--plot", options.plot)], _read_files(options))
+    if options.plot is not None:
+        plots.require_kind(options.plot)
     report.show(calibration, report.console())
     if edited:
         report.put([Text(_EDITED + "; ".join(edited))], report.console())
@@ -80,7 +82,7 @@ def _export(options: argparse.Namespace) -> int:
     calibration = machine_file.read(options.machine)
     if edited := machine_file.edited(options.machine, calibration):
         print(f"pybsp export: {_EDITED}{'; '.join(edited)}", file=sys.stderr)
-    require_different([("-o", options.output)], _read_files(options))
+    require_outputs([("-o", options.output)], _read_files(options))
     raw, why = _raw(options, calibration) if options.format == "extra-p" else (None, "")
     written = export.export(calibration, options.format, options.layer, options.where, raw, why)
     for note in written.notes:

@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .._version import __version__
-from ..errors import LauncherError
+from ..errors import LauncherError, UsageError
 from ..ground import settings
+from ..ground.argument_types import add_np, count
+from ..ground.files import require_place
 from ..processes import leftovers, process, slurm
 from ..processes.mpiexec import default_count
+from .programs import require_machine
 from .starting import in_short, start
 
 LIMIT = 60.0  # seconds for the ranks of -n
@@ -43,13 +46,12 @@ class Finding(NamedTuple):
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add those of `doctor`."""
-    parser.add_argument("-n", type=int, metavar="N", help="start so many ranks, and prove that they meet")
+    parser.add_argument("-n", type=count, metavar="N", help="start so many ranks, and prove that they meet")
+    add_np(parser)
     parser.set_defaults(action=_doctor)
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    if options.n is not None and options.n < 1:
-        raise LauncherError(f"-n: expected a whole number of at least 1, got {options.n}")
     bad = 0
     for finding in _findings(options.n):
         print(f"{finding.about + ':':16}{finding.text}", flush=True)
@@ -182,11 +184,20 @@ def _free_shared() -> tuple[int, int] | None:
 def _shared_memory(ranks: int) -> Finding:
     room = _free_shared()
     if room is None:
-        return Finding("shared memory", f"no {leftovers.SHARED_MEMORY}", "PYBSP_SHARED=0 does without")
+        without = "PYBSP_SHARED=0 does without, but for MPICH: mount -t tmpfs tmpfs"
+        return Finding("shared memory", f"no {leftovers.SHARED_MEMORY}", f"{without} {leftovers.SHARED_MEMORY}")
     free, whole = room
     text = f"{free / 1e6:.0f} MB free of {whole / 1e6:.0f} in {leftovers.SHARED_MEMORY}"
-    short = free < 4 * ranks * _SHARED_A_RANK
-    return Finding("shared memory", text, f"{ranks} ranks need more: docker run --shm-size=1g" if short else "")
+    need = 4 * ranks * _SHARED_A_RANK
+    if not os.access(leftovers.SHARED_MEMORY, os.W_OK):
+        advice = f"nothing may be written there: chmod 1777 {leftovers.SHARED_MEMORY}, or mount it anew, writable"
+    elif whole < need:
+        advice = f"{ranks} ranks need more: docker run --shm-size=1g"
+    elif free < need:
+        advice = f"{ranks} ranks need more: remove what fills it, which `ls -l {leftovers.SHARED_MEMORY}` shows"
+    else:
+        advice = ""
+    return Finding("shared memory", text, advice)
 
 
 def _cores(ranks: int | None) -> Finding:
@@ -229,9 +240,28 @@ def _network() -> str:
 def _settings() -> Iterator[Finding]:
     chosen = settings.set_here(tuple(settings.DEFAULTS))
     yield Finding("settings", ", ".join(f"{name}={value}" for name, value in chosen.items()) or "none set")
+    for name, value in chosen.items():
+        if why := _refusal(name, value):
+            yield Finding("settings", f"{name} is set to what runs refuse", why)
     for name, near in settings.unknown().items():
         advice = (f"set {near} instead, or " if near else "") + f"unset {name}"
         yield Finding("settings", f"{name} is none, and is not heeded", advice)
+
+
+def _refusal(name: str, value: str) -> str:
+    """Why runs refuse what a variable says, "" where they do not."""
+    try:
+        if name == settings.MACHINE:
+            require_machine(value)
+        elif name in (settings.LEDGER, settings.TRACE):
+            require_place(value, name)
+        elif name in settings.SECONDS:
+            settings.seconds(name)
+        elif name == settings.PROGRESS:
+            settings.progress()
+    except UsageError as error:
+        return str(error)
+    return ""
 
 
 def _proof(n: int) -> Finding:
@@ -262,5 +292,6 @@ def _proof(n: int) -> Finding:
         raise
     if job.returncode == 0 and f"{n} processors: " in out:
         return Finding("ranks", out.strip().split("\n")[-1])
-    printed = (err or out).strip().split("\n")[-1]
-    return Finding("ranks", f"{n} were asked for, and failed (status {job.returncode}{late})", printed or "see above")
+    printed = [line for line in (err or out).strip().split("\n") if not line.startswith("(on processor")]
+    why = next(reversed(printed), "") or "see above"
+    return Finding("ranks", f"{n} were asked for, and failed (status {job.returncode}{late})", why)

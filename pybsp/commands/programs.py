@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -11,7 +13,7 @@ from pathlib import Path
 
 from ..errors import LauncherError
 from ..ground import settings
-from ..ground.argument_types import ProgramAction, count, some_text
+from ..ground.argument_types import ProgramAction, add_np, count, some_text
 from ..ground.files import require_outputs
 from .configured import VARIABLES, Choice
 
@@ -23,6 +25,7 @@ def add_count(parser: argparse.ArgumentParser, option: str, other: str, text: st
     names = parser.add_mutually_exclusive_group(required=required)
     names.add_argument(option, type=count, help=text)
     names.add_argument(other, type=count, dest=option[1:], metavar=option[1:].upper(), help=f"the same as {option}")
+    add_np(names, option[1:])
 
 
 def add_program(parser: argparse.ArgumentParser) -> None:
@@ -43,23 +46,29 @@ def add_program(parser: argparse.ArgumentParser) -> None:
 
 def environment_of(options: argparse.Namespace, choices: Mapping[str, Choice]) -> dict[str, str]:
     """What was chosen, as the environment variables that `run` reads; files by whole paths, wherever programs go."""
+    if re.fullmatch(r"python[\d.]*", Path(options.program).name) and options.arguments:
+        own = shlex.join(["pybsp", options.command, *options.arguments])
+        raise LauncherError(f"program {options.program}: expected the Python file itself, as in `{own}`")
     if not Path(options.program).is_file():
         why = "expected a file" if Path(options.program).exists() else "there is no such file"
         raise LauncherError(f"program {options.program}: {why}")
     files = {key: choices[key] for key in ("machine", "ledger", "trace") if key in choices}
     if "machine" in files:
-        from ..machines.bsp import BSPMachine
-        from ..machines.logp import LogPMachine
-
-        path = files["machine"].value
-        # A LogP program needs no BSP machine.
-        present = [kind for kind in (BSPMachine, LogPMachine) if kind.is_in(path)]
-        (present or [BSPMachine])[0].load(path)
+        require_machine(files["machine"].value)
     named = {key: (choice.named(key), choice.value) for key, choice in files.items()}
     machine = named.pop("machine", ("", None))
     require_outputs([*named.values()], [machine, ("the program", options.program)])
     found = {VARIABLES[key]: str(Path(choice.value).resolve()) for key, choice in files.items()}
     return found | ({settings.CHECKED: "1"} if options.checked else {})
+
+
+def require_machine(path: str) -> None:
+    """Refuse a machine file that no program could be predicted by; a LogP program needs no BSP machine."""
+    from ..machines.bsp import BSPMachine
+    from ..machines.logp import LogPMachine
+
+    present = [kind for kind in (BSPMachine, LogPMachine) if kind.is_in(path)]
+    (present or [BSPMachine])[0].load(path)
 
 
 def expecting(ledger: str, trace: str, options: argparse.Namespace, act: Callable[[], int], copies: int = 1) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import LauncherError
-from ..processes import slurm
+from ..processes import process, slurm
 from ..processes.mpiexec import launcher
 from .configured import VARIABLES, Choice
 
@@ -39,7 +39,8 @@ def start(n: int, program: Sequence[str], exported: Sequence[str], hosts: str = 
         labelled: whether lines are to carry their rank.
 
     Raises:
-        LauncherError: there is no launcher, or this is one of several tasks of a step, each of which would start one.
+        LauncherError: there is no launcher, or this is one of several tasks of a step, or ranks of one, each of which
+            would start one.
     """
     _require_one_task(program)
     python = [sys.executable, *program]
@@ -69,6 +70,12 @@ def _require_one_task(program: Sequence[str]) -> None:
         raise LauncherError(
             f"this is task {step.task} of a Slurm step of {step.tasks}, each of which would start ranks of its own: "
             f"{slurm.advice(_library_version(), shlex.join(program))}"
+        )
+    size, rank = process.launched()
+    if size > 1 and process.takes_part():
+        raise LauncherError(
+            f"this is process {rank} of {size} that a launcher has started, each of which would start ranks of its "
+            f"own: type `mpiexec -n {size} {shlex.join(['python', *program])}`, or leave that mpiexec out"
         )
 
 

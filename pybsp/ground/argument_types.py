@@ -14,6 +14,11 @@ def count(text: str) -> int:
     return whole_number(text, 1, MOST_PROCESSORS, "a whole number")
 
 
+def add_np(parser: argparse._ActionsContainer, dest: str = "n") -> None:
+    """Add what mpiexec calls the number of processors as well."""
+    parser.add_argument("-np", type=count, dest=dest, help=argparse.SUPPRESS)
+
+
 def processor(text: str) -> int:
     """A processor's number."""
     return whole_number(text, 0, MOST_PROCESSORS, "a processor's number")

@@ -70,7 +70,9 @@ def read_text(path: str | os.PathLike[str], name: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{name} {path}: cannot be read ({error.strerror})") from error
+        home = "; `~` is read as a home by shells alone, where an unquoted word begins with it: write $HOME"
+        tilde = home * str(path).startswith("~")
+        raise UsageError(f"{name} {path}: cannot be read ({error.strerror}){tilde}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{name} {path}: is not JSON or any text in UTF-8 (byte {error.start})") from error
 

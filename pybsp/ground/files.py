@@ -99,16 +99,21 @@ def require_place(path: str, name: str) -> None:
         name: what it was given as, for the error.
 
     Raises:
-        UsageError: there is no folder for it that can be written, or it is a folder itself.
+        UsageError: there is no folder for it that can be written, or it is a folder itself, or this one is gone.
     """
     file = Path(path)
-    if file.exists() and not file.is_file():
-        good = not file.is_dir() and os.access(file, os.W_OK)  # a device, a pipe
+    if not path:
+        good, why = False, ""
+    elif file.is_dir():
+        good, why = False, "it is a folder: name a file in it"
+    elif file.exists() and not file.is_file():
+        good, why = os.access(file, os.W_OK), "it may not be written to"  # a device, a pipe
     else:
-        folder = file.resolve().parent
+        folder = (working_folder() / file).resolve().parent
         good = folder.is_dir() and os.access(folder, os.W_OK)
+        why = f"files may not be made in {folder}" if folder.is_dir() else f"there is no folder {folder}: make it first"
     if not good:
-        raise usage_error(name, "a file that can be written", path or repr(path))
+        raise usage_error(name, "a file that can be written", path or repr(path), why)
 
 
 def require_different(outputs: Iterable[tuple[str, str | None]], inputs: Iterable[tuple[str, str | None]] = ()) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import UsageError, argument_error, brief, harmless
-from ..ground.decoding import Decoder, decode, fields, number, read_json, shown, untouched, versioned, whole
+from ..ground.decoding import Decoder, decode, fields, number, parse, read_text, shown, untouched, versioned, whole
 from ..ground.files import path_of, writing
 from ..processes.process import MOST_PROCESSORS
 
@@ -219,7 +219,10 @@ def read_parts(file: Path) -> dict[str, Any]:
         UsageError: it cannot be read, or is none; a version or a part that this pybsp does not know.
     """
     origin, way_out = f"machine file {file}", "calibrate again, or use the pybsp that wrote it"
-    content = versioned(read_json(file, "machine file"), origin, FORMAT, VERSION, way_out)
+    text = read_text(file, "machine file")
+    if text.startswith("#"):  # no JSON does
+        raise UsageError(f"{origin}: is not JSON, but raw samples or other text: expected the .json beside them")
+    content = versioned(parse(text, origin), origin, FORMAT, VERSION, way_out)
     unknown = sorted(map(harmless, set(content) - {"format", "version", *PARTS}))
     if unknown:
         raise UsageError(f"{origin}: it holds {unknown}, which this pybsp does not know; known are {', '.join(PARTS)}")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from .._version import __version__
 from ..errors import UsageError
 from ..ground import settings
 from . import placement, window
@@ -54,7 +55,7 @@ def duplicate(
 
     Raises:
         TimeoutError: not all ranks have come within the grace period.
-        UsageError: they are set differently; on all.
+        UsageError: they are set differently, or of several versions of pybsp; on all.
     """
     from mpi4py import MPI
 
@@ -69,21 +70,32 @@ def duplicate(
         if watch is not None:
             watch()
     copy.Set_errhandler(MPI.ERRORS_RETURN)
-    own = settings.set_here(settings.OF_TRANSPORT) if grace is None else None
+    own = (__version__, settings.set_here(settings.OF_TRANSPORT)) if grace is None else None
     # Ranks that are set alike, as nearly always, find that by one word of each.
     words = array("q", [0]) * copy.size
     mine = array("q", [crc32(repr(own).encode())])
     request = copy.Iallgather([mine, 8, MPI.BYTE], [words, 8, MPI.BYTE])
     waiter.until(MPI.Request.Test, request)
-    settings_of_all: list[Any] = [own] * copy.size if words.count(words[0]) == len(words) else copy.allgather(own)
-    if None not in settings_of_all:
+    of_all: list[Any] = [own] * copy.size if words.count(words[0]) == len(words) else copy.allgather(own)
+    if None not in of_all:
         try:
-            settings.agree(operation, settings.OF_TRANSPORT, settings_of_all)
+            _require_one_version(operation, [one[0] if isinstance(one, tuple) else "0.4 or older" for one in of_all])
+            settings.agree(operation, settings.OF_TRANSPORT, [one[1] for one in of_all])
         except UsageError:
             copy.Free()
             raise
         waiter = Waiter()
     return RanksOf(copy, graceful, waiter).whole
+
+
+def _require_one_version(operation: str, versions: Sequence[str]) -> None:
+    """Refuse ranks of several versions of pybsp, which need not understand each other."""
+    for pid, version in enumerate(versions):
+        if version != versions[0]:
+            raise UsageError(
+                f"{operation}: expected the same pybsp on all processors, got {version} on processor {pid}, "
+                f"{versions[0]} on processor 0; install one version where all hosts find it"
+            )
 
 
 class RanksOf:

@@ -17,6 +17,7 @@ from pybsp.benchmarks.calibration import command, machine_file
 from pybsp.benchmarks.calibration.harness import PARTS
 from pybsp.benchmarks.calibration.samples import Writer, read
 from pybsp.cli import main
+from pybsp.errors import UsageError
 from pybsp.runs.latency import Latency, as_now
 
 from ..launching import LIMIT, finish, mpiexec, python, run, start
@@ -288,6 +289,33 @@ def test_resuming_does_the_launches_that_are_missing_or_further_ones(tmp_path: P
     writer.close()
 
 
+def test_a_part_that_is_measured_again_takes_no_others_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    about = {"p": 2, "hosts": ["here"] * 2, "nodes": [0, 0], "level": "quick", "only": [], "word": 8, "seed": 0}
+    writer = Writer(tmp_path / "machine.csv", about | {"launches": 1, "budget": None})
+    writer.event("finished")
+    writer.close()
+    before = (tmp_path / "machine.csv").read_bytes()
+    path = tmp_path / "machine.json"
+
+    def planned(*options: str) -> tuple[str, ...]:
+        parser = argparse.ArgumentParser()
+        command.add_options(parser)
+        return command._job(parser.parse_args(["-o", str(path), *options]), 1).only
+
+    with pytest.raises(
+        UsageError,
+        match=rf"--only: expected the parts that {path} has, which .*, got no rate, .*, raw; name another file \(-o\)",
+    ):
+        planned("--only", "bsp,logp")
+    assert (tmp_path / "machine.csv").read_bytes() == before
+    assert planned() == ()
+    assert planned("--only", ",".join(PARTS)) == tuple(PARTS)
+    (tmp_path / "machine.csv").unlink()
+    assert planned("--only", "logp") == ("logp",)
+
+
 def test_ctrl_c_while_nothing_is_measured_says_what_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -356,11 +384,12 @@ def test_what_cannot_be_is_refused(
 def test_ranks_of_mpiexec_are_not_started_again(tmp_path: Path) -> None:
     for options, error_text in (
         (["-n", "2"], "-n: these are ranks of mpiexec already"),
+        (["--launches", "2"], "--launches: mpiexec has started the ranks once, got 2"),
         (["--resume"], "no samples to go on"),
     ):
         ended = run([*mpiexec(2), *PYBSP, "calibrate", *options, "-o", str(tmp_path / "machine.json")])
         assert ended.code != 0
-        assert error_text in ended.err
+        assert ended.err.count(error_text) == 1
         assert "Traceback" not in ended.err
 
 

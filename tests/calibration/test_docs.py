@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
+import re
 from pathlib import Path
 
 import pytest
 
 from pybsp import BSPMachine, EBSPMachine
-from pybsp.benchmarks.calibration import command, estimates, export, results
+from pybsp.benchmarks.calibration import command, estimates, export, machine_file, results
 from pybsp.benchmarks.calibration.estimates import Estimate
 from pybsp.benchmarks.calibration.flags import SENTENCES
-from pybsp.benchmarks.calibration.samples import COLUMNS
+from pybsp.benchmarks.calibration.samples import COLUMNS, Writer
+
+from .example import calibration, raw
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = (ROOT / "docs" / "explanation" / "calibration.md").read_text()
@@ -46,6 +49,24 @@ def test_every_flag_is_documented() -> None:
 
 def test_every_column_of_raw_samples_is_documented() -> None:
     assert {name for name in COLUMNS if f"`{name}`" not in DOCS} == set()
+
+
+def test_machine_files_and_samples_are_read_as_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code,) = re.findall(r"^```py\n(.*?)^```$", (ROOT / "docs/howto/calibration.md").read_text(), re.M | re.S)
+    machine_file.write(calibration(), tmp_path / "machine.json")
+    writer = Writer(tmp_path / "machine.csv", raw().about)
+    writer.write(raw().samples)
+    writer.event("ended", launch=0)
+    writer.close()
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    empty = [one.seconds for one in raw().samples if one.point[:2] == ("bsp", "empty")]
+    assert capsys.readouterr().out.splitlines() == [
+        "machine.json 2026-01-02T03:04:05+00:00 g = 3e-09 s/word, 2.85e-09 to 3.15e-09",
+        f"{len(raw().samples)} samples, {len(empty)} of an empty superstep, the shortest {min(empty):.3g} s",
+    ]
 
 
 def test_every_option_and_format_is_documented() -> None:

@@ -294,4 +294,5 @@ def test_the_command_says_what_is_missing(tmp_path: Path, capsys: pytest.Capture
     assert main(["export", str(machine), "--format", "simgrid"]) == 2
     assert "LogP figures" in capsys.readouterr().err
     assert main(["export", str(machine), "--format", "bspbench", "-o", str(tmp_path / "no" / "file")]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert f"-o: expected a file that can be written, got {tmp_path}/no/file; there is no folder" in printed.err

@@ -279,6 +279,19 @@ def test_a_machine_file_is_no_raw_samples(tmp_path: Path) -> None:
         samples.read(tmp_path / "machine.json")
 
 
+def test_raw_samples_are_no_machine_file(tmp_path: Path) -> None:
+    samples.Writer(tmp_path / "machine.csv", WHOLE.about).close()
+    with pytest.raises(UsageError, match=r"machine.csv: is not JSON, but raw samples .*: expected the .json beside"):
+        BSPMachine.load(tmp_path / "machine.csv")
+
+
+@pytest.mark.parametrize(("name", "hint"), [("~/machine.json", True), ("machine.json", False)])
+def test_a_tilde_that_no_shell_has_replaced_is_said_to_be_one(name: str, hint: bool) -> None:
+    with pytest.raises(UsageError, match="No such file") as refused:
+        BSPMachine.load(name)
+    assert ("write $HOME" in str(refused.value)) == hint
+
+
 def test_parts_that_are_named_one_by_one_are_all_measured() -> None:
     parser = argparse.ArgumentParser()
     add_options(parser)

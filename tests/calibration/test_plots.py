@@ -141,6 +141,18 @@ def test_another_kind_of_file_or_one_that_cannot_be_written_is_refused(tmp_path:
         plots.page(calibration(), None, tmp_path / "none" / "page.png")
 
 
+@pytest.mark.parametrize(
+    ("page", "why"), [("none/page.svg", "--plot: expected a file that can be written"), ("page.doc", "ends in .pdf")]
+)
+def test_show_looks_where_a_page_is_to_be_before_it_prints(
+    page: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine_file.write(calibration(), tmp_path / "machine.json")
+    assert main(["show", str(tmp_path / "machine.json"), "--plot", str(tmp_path / page)]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, why in printed.err) == ("", True)
+
+
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match=r"pip install matplotlib"):
