@@ -222,6 +222,7 @@ def _once(bsp: pybsp.BSP) -> None:
         ("simulation.speedup", "simulate with several p, and divide the first one's time by those of the others"),
         ("simulation.p", "simulation.ledger.machine.p is the number of processors"),
         ("simulation.predicted", "simulation.predicted: there is none; it is simulation.ledger that has it"),
+        ("execution.time", "execution.time: there is none; execution.ledger.measured is the time of its supersteps"),
         ("ledger.supersteps", "ledger.supersteps: there is none; len(ledger) is their number"),
         ("ledger.M", "ledger.total has the sums of all, ledger.totals() those of each label"),
         ("ledger.plot", "a cell of a notebook that ends with it shows tables and pictures"),
@@ -236,6 +237,7 @@ def _once(bsp: pybsp.BSP) -> None:
 def test_costs_ledgers_and_machines_say_what_there_is_instead(what: str, text: str) -> None:
     simulation = pybsp.simulate(_once, machine=MACHINE)
     things = {"simulation": simulation, "ledger": simulation.ledger, "record": simulation.ledger[0]}
+    things["execution"] = pybsp.Execution(simulation.results, simulation.ledger)
     things |= {"cost": collectives.broadcast.cost(MACHINE), "machine": MACHINE, "logp": LOGP}
     name, _, attribute = what.partition(".")
     assert not hasattr(things[name], attribute)

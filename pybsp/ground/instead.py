@@ -246,6 +246,13 @@ _HINTS: dict[str, dict[str, str]] = {
         "words": "cost.h has the words of the busiest processor, superstep by superstep, cost.M those of all",
         "work": "cost.w is the flop",
     },
+    "execution": {
+        **dict.fromkeys(
+            ["h", "machine", "measured", "predicted", "total", "totals"], "it is execution.ledger that has it"
+        ),
+        "p": "execution.ledger.machine.p is the number of processors",
+        "time": "execution.ledger.measured is the time of its supersteps",
+    },
     "ledger": {
         **dict.fromkeys(_OF_TOTALS, "ledger.total has the sums of all, ledger.totals() those of each label"),
         **dict.fromkeys(["to_pandas", "to_dataframe"], "pandas.DataFrame(list(ledger)) is a table of its records"),
