@@ -148,7 +148,7 @@ def unbalanced(p: int, M: int, k1: int, k2: int, seed: Seed = 0) -> Relation:
 
     One processor drawn at random sends k1; the others' packets are drawn from k1 that each could send. The same for
     k2; which packet goes to which destination is drawn last. M is from max{k1, k2} to p*min{k1, k2}: there are no
-    others.
+    others. With k1 = k2 = 1 it is a partial permutation.
 
     Source: the (M, k1, k2)-relations of *The E-BSP model*, Definition 2.
 

@@ -208,6 +208,52 @@ def test_what_there_is_not_is_an_error_that_says_what_to_write(
         assert text in found
 
 
+MACHINE, LOGP = pybsp.BSPMachine(p=2, g=1e-8, l=1e-5, r=1e9), pybsp.LogPMachine(p=2, L=16, o=1, G=4)
+
+
+def _once(bsp: pybsp.BSP) -> None:
+    bsp.sync()
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("cost.time", "cost.time: there is none; cost.seconds is the time on its machine"),
+        ("simulation.speedup", "simulate with several p, and divide the first one's time by those of the others"),
+        ("simulation.p", "simulation.ledger.machine.p is the number of processors"),
+        ("simulation.predicted", "simulation.predicted: there is none; it is simulation.ledger that has it"),
+        ("execution.time", "execution.time: there is none; execution.ledger.measured is the time of its supersteps"),
+        ("ledger.supersteps", "ledger.supersteps: there is none; len(ledger) is their number"),
+        ("ledger.M", "ledger.total has the sums of all, ledger.totals() those of each label"),
+        ("ledger.plot", "a cell of a notebook that ends with it shows tables and pictures"),
+        ("ledger.to_pandas", "pandas.DataFrame(list(ledger)) is a table of its records"),
+        ("record.time", "record.measured and record.predicted are of all of it, record.seconds of computing"),
+        ("record.w", "record.w: there is none; record.work is the flop"),
+        ("machine.replace", "BSPMachine.replace: there is none; dataclasses.replace(machine, g=...) is one"),
+        ("logp.replace", "LogPMachine.replace: there is none; dataclasses.replace(machine, G=...) is one"),
+        ("logp.g", "LogPMachine.g: there is none; machine.G is the gap, in steps"),
+    ],
+)
+def test_costs_ledgers_and_machines_say_what_there_is_instead(what: str, text: str) -> None:
+    simulation = pybsp.simulate(_once, machine=MACHINE)
+    things = {"simulation": simulation, "ledger": simulation.ledger, "record": simulation.ledger[0]}
+    things["execution"] = pybsp.Execution(simulation.results, simulation.ledger)
+    things |= {"cost": collectives.broadcast.cost(MACHINE), "machine": MACHINE, "logp": LOGP}
+    name, _, attribute = what.partition(".")
+    assert not hasattr(things[name], attribute)
+    assert attribute not in dir(things[name])
+    with pytest.raises(AttributeError) as caught:
+        getattr(things[name], attribute)
+    assert text in str(caught.value)
+
+
+def test_of_a_hinted_class_all_that_there_is_stays() -> None:
+    ledger = pybsp.simulate(_once, machine=MACHINE).ledger
+    for thing in (MACHINE, LOGP, ledger[0], collectives.broadcast.cost(MACHINE)):
+        assert repr(pickle.loads(pickle.dumps(thing))) == repr(copy.deepcopy(thing)) == repr(thing)
+        assert all(hasattr(thing, name) for name in dir(thing))
+
+
 class Operand:
     """What knows how to be combined with anything."""
 
@@ -257,6 +303,8 @@ def test_a_logp_processor_says_what_there_is_instead_of_supersteps() -> None:
     for of in (RankProcessor, SimulatedProcessor, TimelessProcessor, CycleProcessor):
         with pytest.raises(AttributeError, match=r"proc\.sync: there is none; LogP has no supersteps"):
             getattr(of, "sync")  # noqa: B009
+        with pytest.raises(AttributeError, match=r"proc\.work: there is none; proc\.compute\(steps\) computes for so"):
+            getattr(of, "work")  # noqa: B009
 
 
 @pytest.mark.parametrize("index", [9, -1, "a", slice(1, 2), True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any
@@ -15,7 +16,25 @@ from pybsp.collectives.plan import joined
 from pybsp.ledger import pictures
 
 MACHINE = pybsp.BSPMachine(p=4, g=1e-8, l=1e-5, r=1e9)
-TAGS = {"p", "b", "div", "h3", "table", "tr", "th", "td", "svg", "style", "path", "text", "rect", "title", "span", "i"}
+TAGS = {
+    "p",
+    "b",
+    "div",
+    "h3",
+    "table",
+    "tr",
+    "th",
+    "td",
+    "svg",
+    "style",
+    "path",
+    "text",
+    "rect",
+    "title",
+    "span",
+    "i",
+    "code",
+}
 
 
 class Shown(HTMLParser):
@@ -161,6 +180,42 @@ def test_a_plan_is_a_table_and_who_sends_to_whom() -> None:
     assert [row[4] for row in shown.rows[1:]] == ["0 -> 2: item 0", "0 -> 1: item 0, 2 -> 3: item 0"]
     assert shown.tags.count("svg") == 2
     assert Shown(collectives.broadcast.plan(100)).tags.count("svg") == 0
+
+
+def test_a_simulation_says_what_was_computed_after_the_last_superstep() -> None:
+    def main(bsp: pybsp.BSP, flops: float) -> None:
+        bsp.sync()
+        bsp.work(flops)
+
+    said = "1e-05 virtual seconds and 0.001 of computing after the last superstep"
+    assert said in Shown(pybsp.simulate(main, 1e6, machine=MACHINE)).text
+    assert "computing after" not in Shown(pybsp.simulate(main, 0, machine=MACHINE)).text
+    on_network = pybsp.simulate(main, 7, p=4, network="hypercube")
+    assert f"{on_network.time:g} steps and 7 of computing after" in Shown(on_network).text
+
+
+def test_a_logp_picture_is_of_when_each_processor_did_what() -> None:
+    def main(proc: Any) -> None:
+        if proc.pid == 0:
+            proc.compute(10)
+            proc.send(1, "x")
+        else:
+            proc.recv()
+
+    machine = pybsp.LogPMachine(p=2, L=16, o=2, G=4, step=1e-6)
+    simulation = pybsp.logp.simulate(main, machine=machine)
+    timeline = pybsp.logp.Timeline.of(simulation)
+    assert "2 processors, 30 steps" in Shown(simulation).text
+    assert "timeline: 1 messages of 2 processors, 3e-05 s" in Shown(timeline).text
+    # In pictures that begin at 66, and have 548 for the 30 steps: computing, o of both, waiting.
+    assert _begun(timeline) == [round(66 + 548 * step / 30, 1) for step in (0, 10, 28, 0)]
+    # Busy, both; idle, after 12 steps that one was busy, and 2 of the other.
+    assert _begun(simulation) == [round(66 + 548 * step / 30, 1) for step in (0, 0, 12, 2)]
+
+
+def _begun(thing: Any) -> list[float]:
+    """Where the rectangles of what is drawn begin, by colour and processor."""
+    return [float(x) for x in re.findall(r"M([0-9.]+) [0-9.]+h", thing._repr_html_())]
 
 
 def test_a_logp_simulation_is_what_each_processor_did() -> None:

@@ -140,6 +140,24 @@ def test_an_error_about_nothing_after_a_forgotten_sync_says_what_is_pending(p: i
         assert "".join(notes).endswith(hint) == (send and about_nothing)
 
 
+@pytest.mark.parametrize("p", [1, 2])
+def test_an_error_of_writing_to_what_has_arrived_says_what_may_be_written_to(p: int) -> None:
+    def main(bsp: pybsp.BSP, copied: bool) -> Any:
+        bsp.send(bsp.pid, np.zeros(3))
+        bsp.sync()
+        values = bsp.inbox[0].payload
+        values = values.copy() if copied else values
+        values += 1
+        return values.tolist()
+
+    assert pybsp.simulate(main, True, p=p).results == [[1.0] * 3] * p
+    with pytest.raises(ValueError, match="read-only") as caught:
+        pybsp.simulate(main, False, p=p)
+    notes = getattr(caught.value, "__notes__", [outcome(caught.value).place])
+    hint = "; if it is about an array that has arrived: that is read-only; values.copy() may be written to)"
+    assert "".join(notes).endswith(hint)
+
+
 class SpeechlessError(ValueError):
     def __str__(self) -> str:
         raise RuntimeError

@@ -5,27 +5,24 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from rich.text import Text
 
 from ..errors import UsageError, harmless
 from ..ground.console import TableConsole
 from ..ground.decoding import decode, each, fields, one_of, read_json, untouched, versioned
-from ..ground.drawing import Axis, lanes, table
+from ..ground.drawing import Axis, table
 from ..ledger.chrome import FORMAT, VERSION
 from ..ledger.pictures import note, safe
 from ..logp.replay import predict
-from ..logp.timeline import PARTS, Timeline
+from ..logp.timeline import PARTS
 from ..logp.traced_run import TracedRun, run_of
 from ..machines.logp import LogPMachine
 from .fitting import WIDTH, fitted
 
 # What a narrow table leaves out first comes first.
 LEAST_TELLING = ("words sent", "acquired", "sent", "G [s]", "stalled [s]", "o [s]", "waiting [s]", "computing [s]")
-ROWS = 64  # processors of a table, and lanes of a picture
-BINS = 240
+ROWS = 64  # processors of a table
 RUNS = 8  # of a file, on a page
 
 _FILE = fields({"format": one_of(FORMAT), "version": one_of(VERSION), "logp": each(run_of)}, others=untouched)
@@ -203,14 +200,4 @@ def pictures(run: TracedRun) -> Iterator[str]:
     along = Axis(0.0, longest * 1e-9, "seconds")
     for name, timeline in both:
         yield f"<h3>Timeline by processor, {name}</h3>"
-        yield _lanes(timeline, longest, along)
-
-
-def _lanes(timeline: Timeline, nanoseconds: float, along: Axis) -> str:
-    group = -(-timeline.p // ROWS)
-    together = "processor" if group == 1 else f"processor (lanes of {group})"
-    shares = timeline.shares(BINS, nanoseconds)
-    firsts = np.arange(0, timeline.p, group)
-    sizes = np.add.reduceat(np.ones((timeline.p, 1)), firsts)
-    found: list[Any] = [np.add.reduceat(shares[part], firsts) / sizes for part in PARTS]
-    return lanes(found, list(PARTS), along, together, timeline.p)
+        yield timeline.drawn(longest, along)

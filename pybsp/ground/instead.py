@@ -229,7 +229,54 @@ def _as_values(values: str, what: str) -> dict[str, str]:
     }
 
 
+_OF_TOTALS = ["M", "messages", "work", "seconds", "exchange", "exchange_predicted", "waiting", "imbalance"]
+_ANOTHER = "dataclasses.replace(machine, g=...) is one that differs in this"
+_TABLE = "a cell of a notebook that ends with it shows tables and pictures"
+
 _HINTS: dict[str, dict[str, str]] = {
+    "BSPMachine": {"replace": _ANOTHER, "G": "machine.g is it, in s/word", "L": "machine.l is it, in s"},
+    "LogPMachine": {
+        "replace": _ANOTHER.replace("g=", "G="),
+        "P": "machine.p is the number of processors",
+        "g": "machine.G is the gap, in steps",
+        "l": "machine.L is the latency, in steps",
+    },
+    "cost": {
+        **dict.fromkeys(["time", "predicted"], "cost.seconds is the time on its machine"),
+        "words": "cost.h has the words of the busiest processor, superstep by superstep, cost.M those of all",
+        "work": "cost.w is the flop",
+    },
+    "execution": {
+        **dict.fromkeys(
+            ["h", "machine", "measured", "predicted", "total", "totals"], "it is execution.ledger that has it"
+        ),
+        "p": "execution.ledger.machine.p is the number of processors",
+        "time": "execution.ledger.measured is the time of its supersteps",
+    },
+    "ledger": {
+        **dict.fromkeys(_OF_TOTALS, "ledger.total has the sums of all, ledger.totals() those of each label"),
+        **dict.fromkeys(["to_pandas", "to_dataframe"], "pandas.DataFrame(list(ledger)) is a table of its records"),
+        **dict.fromkeys(["plot", "table", "to_html"], _TABLE),
+        "p": "ledger.machine.p is the number of processors",
+        "supersteps": "len(ledger) is their number",
+        "time": "ledger.measured and ledger.predicted are the sums",
+    },
+    "record": {
+        "computing": "record.seconds is it, of the busiest processor",
+        "name": "record.label is it",
+        "time": "record.measured and record.predicted are of all of it, record.seconds of computing",
+        "w": "record.work is the flop",
+        "words": "record.h has those of the busiest processor, record.M those of all",
+    },
+    "simulation": {
+        **dict.fromkeys(
+            ["speedup", "efficiency"], "simulate with several p, and divide the first one's time by those of the others"
+        ),
+        **dict.fromkeys(
+            ["h", "machine", "measured", "predicted", "total", "totals"], "it is simulation.ledger that has it"
+        ),
+        "p": "simulation.ledger.machine.p is the number of processors",
+    },
     "bsp.inbox": {
         name: f"bsp.inbox[0].{name} is that of the first message, [m.{name} for m in bsp.inbox] are all"
         for name in ("payload", "source", "tag")
@@ -255,6 +302,7 @@ _HINTS: dict[str, dict[str, str]] = {
         "inbox": "proc.recv() returns the next message",
         "rank": "proc.pid is the number of this processor",
         "size": "proc.p is the number of processors",
+        "work": "proc.compute(steps) computes for so many steps",
         "sync": "LogP has no supersteps; proc.recv() waits for a message",
     },
     "queue": {

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..errors import UsageError
 from ..ground.files import path_of, writing
+from ..ground.instead import hinting
 from ..ground.versions import now, versions
 from ..machines.bsp import BSPMachine, others_waited
 from ..machines.ebsp import EBSPMachine
@@ -100,6 +101,7 @@ def index_words(indices: int, p: int) -> float:
     return indices / 8 / p
 
 
+@hinting("ledger")
 class Ledger(Records):
     """The records of all supersteps so far, combined over the processors.
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ground.convert import indices_of
+from ..ground.instead import hinting
 from ..ways import named
 
 
@@ -92,6 +93,7 @@ class PartTotals(NamedTuple):
 NO_PARTS: Mapping[int, PartTotals] = types.MappingProxyType({})
 
 
+@hinting("record")
 class Record(NamedTuple):
     """One superstep, or the sums of several.
 
@@ -206,7 +208,8 @@ class Records(Sequence[Record]):
             there = indices_of(len(self), "superstep", "there is none")
             raise IndexError(f"ledger[{index}]: expected {there}") from None
         except TypeError:
-            raise TypeError(f"ledger[{index!r:.60}]: expected the number of a superstep, or a slice") from None
+            expected = "the number of a superstep, or a slice; ledger.totals() has the sums of each label"
+            raise TypeError(f"ledger[{index!r:.60}]: expected {expected}") from None
         if isinstance(chosen, range):
             return [self[number] for number in chosen]
         return self._at(chosen)

@@ -32,6 +32,8 @@ from .task import ProgramTask
 from .trace import Times, Trace
 from .words import streaming, words
 
+_BINS = 240  # of the time, in a picture
+
 
 @dataclass(frozen=True, repr=False)
 class Simulation:
@@ -79,15 +81,19 @@ class Simulation:
     def _repr_html_(self) -> str:
         from ..ground.drawing import Axis, lanes
 
-        time = max(self.time, 1)
-        parts = [np.array(steps)[:, None] / time for steps in (self.busy, self.stalls, self.idle)]
-        groups = -(-self.machine.p // 64)  # of very many processors several are in a lane
-        means = [np.add.reduceat(part, np.arange(0, len(part), groups)) for part in parts]
-        sizes = np.add.reduceat(np.ones((self.machine.p, 1)), np.arange(0, self.machine.p, groups))
-        names = ["busy", "stalled", "idle"]
-        along = Axis(0, self.time, "steps")
-        drawn = lanes([mean / sizes for mean in means], names, along, "processor", self.machine.p)
-        return f'<p><b>{html.escape(repr(self)[1:-1])}</b></p><div style="max-width:640px">{drawn}</div>'
+        groups = -(-self.machine.p // 64)  # of very many processors several are in a lane, by their means
+        firsts = np.arange(0, self.machine.p, groups)
+        parts = np.stack([np.zeros(self.machine.p), self.busy, self.stalls, self.idle])
+        sizes = np.diff(np.append(firsts, self.machine.p))
+        ends = np.cumsum(np.add.reduceat(parts, firsts, axis=1) / sizes, axis=0)
+        # One part after the other: of each bin what is below a part's end, less what is below its beginning.
+        bins = np.linspace(0, max(self.time, 1), _BINS, endpoint=False)
+        below = np.clip((ends[:, :, None] - bins) * _BINS / max(self.time, 1), 0, 1)
+        along = Axis(0, self.time, "steps, in all")
+        drawn = lanes(list(np.diff(below, axis=0)), ["busy", "stalled", "idle"], along, "processor", self.machine.p)
+        when = "When each did what: <code>pybsp.logp.Timeline.of(simulation)</code>"
+        head = html.escape(repr(self)[1:-1])
+        return f'<p><b>{head}</b></p><div style="max-width:640px">{drawn}</div><p>{when}</p>'
 
     @property
     def machine(self) -> LogPMachine:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,11 @@ from .engine import Simulation
 from .operations import CALC, MOST_TIME, RECV, SEND, operations_of
 from .trace import Times
 
+if TYPE_CHECKING:
+    from ..ground.drawing import Axis
+
+LANES = 64  # of a picture; of more processors several are in one
+BINS = 240  # of its time
 PARTS = ("computing", "o", "G", "stalled", "waiting")  # what a processor's time goes to
 
 
@@ -107,6 +113,25 @@ class Timeline:
 
     def __repr__(self) -> str:
         return f"<timeline: {self.sent.sum()} messages of {self.p} processors, {self.seconds:.4g} s>"
+
+    def _repr_html_(self) -> str:
+        from ..ground.drawing import Axis
+
+        nanoseconds = float(self.finished.max(initial=0)) or 1.0
+        drawn = self.drawn(nanoseconds, Axis(0.0, nanoseconds * 1e-9, "seconds"))
+        return f'<p><b>{html.escape(repr(self)[1:-1])}</b></p><div style="max-width:640px">{drawn}</div>'
+
+    def drawn(self, nanoseconds: float, along: Axis) -> str:
+        """A picture of so much time, which the axis names: what each processor does as it goes by."""
+        from ..ground.drawing import lanes
+
+        group = -(-self.p // LANES)
+        together = "processor" if group == 1 else f"processor (lanes of {group})"
+        shares = self.shares(BINS, nanoseconds)
+        firsts = np.arange(0, self.p, group)
+        sizes = np.add.reduceat(np.ones((self.p, 1)), firsts)
+        found = [np.add.reduceat(shares[part], firsts) / sizes for part in PARTS]
+        return lanes(found, PARTS, along, together, self.p)
 
     @property
     def p(self) -> int:

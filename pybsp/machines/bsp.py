@@ -20,6 +20,7 @@ from typing import Any
 
 from ..errors import UsageError, brief, usage_error
 from ..ground.decoding import Decoder, decode, each, fields, flag, one_of, optional, rate, table
+from ..ground.instead import hinting
 from ..ways import (
     BY_GET,
     BY_MAIL,
@@ -118,6 +119,7 @@ def _with_notes(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     return found
 
 
+@hinting("BSPMachine")
 @dataclass(frozen=True)
 class BSPMachine(MachinePart):
     """A BSP machine of p processors.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, overload
 
+from ..ground.instead import hinting
+
 _SHOWN = 50  # supersteps, in a notebook
 
 
@@ -61,6 +63,7 @@ class Machine(Protocol):
         """What is chosen by a machine's costs is kept for the next call."""
 
 
+@hinting("cost")
 class Cost(Sequence[Superstep]):
     """The cost of an algorithm: its supersteps, and what they add up to. Costs add by `+`: one after the other.
 

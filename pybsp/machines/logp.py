@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import UsageError, argument_error, brief, usage_error
 from ..ground.decoding import LARGEST, each, flag, number, optional, table
+from ..ground.instead import hinting
 from ..processes.process import MOST_PROCESSORS
 from .bsp import BSPMachine
 from .ebsp import EBSPMachine
@@ -25,6 +26,7 @@ from .machine_file import ABOVE, LEAST, PROCESSORS, MachinePart, check_calibrate
 _LEAST_STEP = 1e-290  # seconds of a LogP machine's step, so that times are finite numbers of steps
 
 
+@hinting("LogPMachine")
 @dataclass(frozen=True)
 class LogPMachine(MachinePart):
     """A LogP machine of p processors.

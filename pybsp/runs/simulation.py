@@ -27,6 +27,7 @@ from ..ground.failures import (
     place_uncaught,
 )
 from ..ground.files import require_place
+from ..ground.instead import hinting
 from ..ground.settings import LEDGER, checks_enabled, text, warnings
 from ..lazy import ready
 from ..ledger.account import VirtualAccount
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from ..routing.networks.network import Network
 
 
+@hinting("simulation")
 @dataclass(frozen=True)
 class Simulation:
     """What a simulated run gives.
@@ -89,7 +91,10 @@ class Simulation:
 
     def _repr_html_(self) -> str:
         failed = f", {self.failures} failures of the machine" if self.failures else ""
-        head = f"{len(self.results)} virtual processors, {self.time:.4g} virtual seconds{failed}"
+        unit = "steps" if self.ledger.network else "virtual seconds"
+        after = self.ledger.after[0]
+        left = f" and {after:.4g} of computing after the last superstep" if after else ""
+        head = f"{len(self.results)} virtual processors, {self.time:.4g} {unit}{left}{failed}"
         return f"<p><b>{head}</b></p>{self.ledger._repr_html_()}"
 
 
@@ -395,9 +400,9 @@ def _first(errors: Mapping[int, BaseException], supersteps: Sequence[SuperstepEn
     BaseException.with_traceback(error, from_the_program(error.__traceback__) or error.__traceback__)
     outcome(error).pid, outcome(error).lone_exit = pid, is_lone_exit(error, errors.values())
     place = failed.described(error)
-    unsynced = failed.unsynced(error)
-    if unsynced or (len(supersteps) > 1 and not isinstance(error, SyncError)):
-        note_place(error, f"(on virtual processor {pid} of {len(supersteps)}, in {place}{unsynced})")
+    explained = failed.explained(error)
+    if explained or (len(supersteps) > 1 and not isinstance(error, SyncError)):
+        note_place(error, f"(on virtual processor {pid} of {len(supersteps)}, in {place}{explained})")
         if outcome(error).place:
             place_uncaught()
     if exited_alone(error, errors.values()):

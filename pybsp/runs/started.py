@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 from ..errors import ProcessorError, UsageError, brief
 from ..ground.convert import check_program, whole
 from ..ground.failures import exited_alone, outcome
+from ..ground.instead import hinting
 from ..ground.public import Public
 from ..processes import process, slurm
 from ..processes.mpiexec import default_count
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@hinting("execution")
 @dataclass(frozen=True)
 class Execution:
     """What a run on ranks gives.

@@ -363,9 +363,9 @@ def _warn_after() -> float:
 
 def _add_place(error: BaseException, transport: MPITransport, at: SuperstepEngine | None) -> None:
     """Say in the traceback where in the job it was."""
-    unsynced = "" if at is None else at.unsynced(error)
-    if transport.p > 1 or unsynced:
-        place = "" if at is None else f", in {at.described(error)}{unsynced}"
+    explained = "" if at is None else at.explained(error)
+    if transport.p > 1 or explained:
+        place = "" if at is None else f", in {at.described(error)}{explained}"
         text = f"(on processor {transport.pid} of {transport.p}{place})"
         note_place(error, text)
 

@@ -1148,14 +1148,16 @@ class SuperstepEngine:
         """The superstep that an exception has left, in words."""
         return describe(self.account.superstep, label_of(error, self.account.label))
 
-    def unsynced(self, error: BaseException) -> str:
-        """What may explain an exception of the program, in words: it looked for what has not arrived.
+    def explained(self, error: BaseException) -> str:
+        """What may explain an exception of the program, in words: it looked for what has not arrived, or writes to it.
 
-        A queue's values are an array, of which numpy says that it is empty, and no more.
+        A queue's values are an array, of which numpy says that it is empty, or read-only, and no more.
         """
         text = ""
         with suppress(Exception):  # of the program's own exception
             text = str(error)
+        if isinstance(error, ValueError) and "read-only" in text:
+            return "; if it is about an array that has arrived: that is read-only; values.copy() may be written to"
         nothing_there = isinstance(error, ValueError) and any(word in text for word in _OF_NOTHING)
         looked = nothing_there or isinstance(error, (LookupError, StopIteration))
         pending = self.pending() if looked and not isinstance(error, BSPError) else ""

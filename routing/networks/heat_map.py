@@ -35,7 +35,9 @@ def heat_map(flow: Flow, path: str | None = None) -> Any:
         'torus of 4 x 4: links busy up to 37 % of 203 steps'
     """
     if not isinstance(flow, Flow):
-        raise UsageError(f"heat_map: flow: expected a Flow, got {brief(flow, 80)}")
+        raise UsageError(
+            f"heat_map: flow: expected a Flow, as networks.flow(network, injections) gives, got {brief(flow, 80)}"
+        )
     try:
         figures = importlib.import_module("matplotlib.figure")
         ticker = importlib.import_module("matplotlib.cm")

@@ -513,7 +513,8 @@ def test_what_is_no_network_no_injections_and_no_flow_is_refused_by_name(tmp_pat
     with pytest.raises(UsageError, match=r"^flow: injections: expected Injections, got \[1, 2\]"):
         flow(Hypercube(4), wrong)
     with pytest.raises(
-        UsageError, match=r"^heat_map: flow: expected a Flow, got <injections: 1 packets of 4 processors>"
+        UsageError,
+        match=r"^heat_map: flow: expected a Flow, as networks\.flow\(network, injections\) gives, got <injections: 1 p",
     ):
         networks.heat_map(one, str(tmp_path / "load.svg"))
 
