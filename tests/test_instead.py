@@ -29,6 +29,13 @@ pytestmark = pytest.mark.fast  # all of their many cases, which take a milliseco
         ("Allreduce", "; call collectives.allreduce(bsp, ...), after `from pybsp import collectives`"),
         ("Alltoallv", "; call collectives.total_exchange_blocks(bsp, ...), after `from pybsp import collectives`"),
         ("recv", "; bsp.inbox has what was sent in the superstep before"),
+        ("Probe", "; bsp.inbox has what was sent in the superstep before"),
+        ("iprobe", "; bsp.inbox has what was sent in the superstep before"),
+        ("Create_cart", "; bsp.grid(rows, columns) has the processors' rows and columns"),
+        (
+            "Accumulate",
+            "; to_x = x.pattern(dests, at), and after a sync to_x.put(values, np.add), adds to an array's items",
+        ),
         ("Send", "; bsp.send sends, and bsp.sync() brings it"),
         ("sample_sort", "; call collectives.sample_sort(bsp, ...), after `from pybsp import collectives`"),
         ("put", "; x.put(dest, values) writes into an array, x = bsp.array(n), with bsp.sync()"),

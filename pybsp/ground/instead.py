@@ -63,13 +63,17 @@ _CALLED = {  # of mpi4py, in small letters: the collective
 }
 _OTHERS = {
     "Send": "bsp.send sends, and bsp.sync() brings it",
+    "accumulate": "to_x = x.pattern(dests, at), and after a sync to_x.put(values, np.add), adds to an array's items",
     "barrier": "bsp.sync() ends the superstep on all processors",
+    "create_cart": "bsp.grid(rows, columns) has the processors' rows and columns",
     "get": "x.get(pid) asks for values of an array, x = bsp.array(n), which are there after bsp.sync()",
     "get_rank": "bsp.pid is the number of this processor",
     "get_size": "bsp.p is the number of processors",
+    "iprobe": "bsp.inbox has what was sent in the superstep before",
     "irecv": "bsp.inbox has what was sent in the superstep before",
     "isend": "bsp.send sends, and bsp.sync() brings it",
     "nprocs": "bsp.p is the number of processors",
+    "probe": "bsp.inbox has what was sent in the superstep before",
     "put": "x.put(dest, values) writes into an array, x = bsp.array(n), with bsp.sync()",
     "rank": "bsp.pid is the number of this processor",
     "recv": "bsp.inbox has what was sent in the superstep before",

@@ -238,7 +238,7 @@ BAD_STENCILS: dict[str, tuple[dict[str, Any], str, str]] = {
     "a boundary too short": ({"boundary": (1, 2, 3, np.ones(9))}, "boundary", "(16,)"),
     "a boundary that is text": ({"boundary": "warm"}, "boundary", "of numbers"),
     "a boundary of another kind": ({"boundary": 1j}, "boundary", "complex128"),
-    "a machine that is none": ({"machine": "mesh"}, "machine", "str"),
+    "a machine that is none": ({"machine": "mesh"}, "machine", "'mesh'"),
     "a machine of another p": ({"machine": pybsp.EBSPMachine.mesh(99)}, "machine", "99"),
 }
 
