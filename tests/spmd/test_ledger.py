@@ -503,10 +503,11 @@ def test_a_ledger_that_is_saved_is_read_as_it_is_and_says_where_it_was_taken(spm
         with bsp.split(bsp.pid % 2) as part:
             part.send(0, bsp.pid)
             part.sync()
-            part.ledger.save(name)
+            own = part.ledger
+            own.save(name)
             inner = read(name)["runs"]
             (loaded,) = pybsp.Ledger.load(name)
-            same = loaded.to_dict() == part.ledger.to_dict() and [*loaded] == [*part.ledger]
+            same = loaded.to_dict() == own.to_dict() and [*loaded] == [*own]
         with bsp.superstep("ring"):
             bsp.work(100, kind="sort")
             bsp.send((bsp.pid + 1) % bsp.p, [bsp.pid])
