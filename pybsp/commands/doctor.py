@@ -22,7 +22,7 @@ from ..ground.argument_types import add_np, count
 from ..ground.files import require_place
 from ..processes import leftovers, process, slurm
 from ..processes.mpiexec import default_count
-from .programs import require_machine
+from .programs import require_machine_file
 from .starting import in_short, start
 
 LIMIT = 60.0  # seconds for the ranks of -n
@@ -252,7 +252,7 @@ def _refusal(name: str, value: str) -> str:
     """Why runs refuse what a variable says, "" where they do not."""
     try:
         if name == settings.MACHINE:
-            require_machine(value)
+            require_machine_file(value)
         elif name in (settings.LEDGER, settings.TRACE):
             require_place(value, name)
         elif name in settings.SECONDS:

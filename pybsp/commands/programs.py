@@ -54,7 +54,7 @@ def environment_of(options: argparse.Namespace, choices: Mapping[str, Choice]) -
         raise LauncherError(f"program {options.program}: {why}")
     files = {key: choices[key] for key in ("machine", "ledger", "trace") if key in choices}
     if "machine" in files:
-        require_machine(files["machine"].value)
+        require_machine_file(files["machine"].value)
     named = {key: (choice.named(key), choice.value) for key, choice in files.items()}
     machine = named.pop("machine", ("", None))
     require_outputs([*named.values()], [machine, ("the program", options.program)])
@@ -62,7 +62,7 @@ def environment_of(options: argparse.Namespace, choices: Mapping[str, Choice]) -
     return found | ({settings.CHECKED: "1"} if options.checked else {})
 
 
-def require_machine(path: str) -> None:
+def require_machine_file(path: str) -> None:
     """Refuse a machine file that no program could be predicted by; a LogP program needs no BSP machine."""
     from ..machines.bsp import BSPMachine
     from ..machines.logp import LogPMachine

@@ -19,12 +19,7 @@ class LedgerFile:
     def __init__(self) -> None:
         self._runs = 0
 
-    def add(
-        self,
-        path: str,
-        ledger: Ledger,
-        circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN,
-    ) -> None:
+    def add(self, path: str, ledger: Ledger, circumstances: Mapping[str, Sequence[float]] = NOTHING_KNOWN) -> None:
         """Add a run, or say on stderr why not: the run's result is worth more than its record."""
         acknowledge()
         try:

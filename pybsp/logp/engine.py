@@ -32,7 +32,8 @@ from .task import ProgramTask
 from .trace import Times, Trace
 from .words import streaming, words
 
-_BINS = 240  # of the time, in a picture
+LANES = 64  # of a picture; of more processors several are in one
+BINS = 240  # of its time
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,14 +82,14 @@ class Simulation:
     def _repr_html_(self) -> str:
         from ..ground.drawing import Axis, lanes
 
-        groups = -(-self.machine.p // 64)  # of very many processors several are in a lane, by their means
+        groups = -(-self.machine.p // LANES)  # of several in a lane their means
         firsts = np.arange(0, self.machine.p, groups)
         parts = np.stack([np.zeros(self.machine.p), self.busy, self.stalls, self.idle])
         sizes = np.diff(np.append(firsts, self.machine.p))
         ends = np.cumsum(np.add.reduceat(parts, firsts, axis=1) / sizes, axis=0)
         # One part after the other: of each bin what is below a part's end, less what is below its beginning.
-        bins = np.linspace(0, max(self.time, 1), _BINS, endpoint=False)
-        below = np.clip((ends[:, :, None] - bins) * _BINS / max(self.time, 1), 0, 1)
+        bins = np.linspace(0, max(self.time, 1), BINS, endpoint=False)
+        below = np.clip((ends[:, :, None] - bins) * BINS / max(self.time, 1), 0, 1)
         along = Axis(0, self.time, "steps, in all")
         drawn = lanes(list(np.diff(below, axis=0)), ["busy", "stalled", "idle"], along, "processor", self.machine.p)
         when = "When each did what: <code>pybsp.logp.Timeline.of(simulation)</code>"

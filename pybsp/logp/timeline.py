@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 from ..errors import UsageError, argument_error, usage_error
 from ..machines.logp import LogPMachine
 from .columns import Columns
-from .engine import Simulation
+from .engine import BINS, LANES, Simulation
 from .operations import CALC, MOST_TIME, RECV, SEND, operations_of
 from .trace import Times
 
 if TYPE_CHECKING:
     from ..ground.drawing import Axis
 
-LANES = 64  # of a picture; of more processors several are in one
-BINS = 240  # of its time
 PARTS = ("computing", "o", "G", "stalled", "waiting")  # what a processor's time goes to
 
 
