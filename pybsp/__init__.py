@@ -8,7 +8,7 @@ files are:
     errors.py       the errors that a program may see
     testing.py      raises_on; pytest_plugin.py: tests on virtual processors, and on ranks
     cli.py          the command `pybsp`; commands/ has those that run programs and print what they cost
-    runs/           run, attach, simulate, start_ranks: from a run's beginning to its end
+    runs/           run, attach, simulate, predict, start_ranks: from a run's beginning to its end
     checkpoints/    what a program saves, and goes on from
     supersteps/     what goes out with a sync, the exchange, what arrives; queues
     arrays/         puts, gets, global indices, patterns
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from .groups.group import Grid as Grid
     from .groups.group import Group as Group
     from .ledger.ledger import Ledger as Ledger
+    from .ledger.prediction import Prediction as Prediction
+    from .ledger.prediction import Predictions as Predictions
     from .ledger.records import Record as Record
     from .machines.bsp import BSPMachine as BSPMachine
     from .machines.cost import Cost as Cost
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     from .rides.ride import Ride as Ride
     from .runs.launch import attach as attach
     from .runs.launch import run as run
+    from .runs.predicting import predict as predict
     from .runs.simulation import Simulation as Simulation
     from .runs.simulation import simulate as simulate
     from .runs.started import Execution as Execution
@@ -119,6 +122,7 @@ if not TYPE_CHECKING:
             ),
             ".groups.group": ("Grid", "Group"),
             ".ledger.ledger": ("Ledger",),
+            ".ledger.prediction": ("Prediction", "Predictions"),
             ".ledger.records": ("Record",),
             ".machines.bsp": ("BSPMachine",),
             ".machines.cost": ("Cost", "Superstep"),
@@ -127,6 +131,7 @@ if not TYPE_CHECKING:
             ".messages.mail": ("Inbox", "Message"),
             ".rides.ride": ("Ride",),
             ".runs.launch": ("attach", "run"),
+            ".runs.predicting": ("predict",),
             ".runs.simulation": ("Simulation", "simulate"),
             ".runs.started": ("Execution", "Ranks", "ranks", "start_ranks"),
             ".supersteps.queues": ("Queue", "QueuePattern"),

@@ -70,6 +70,8 @@ TYPES_ONLY = {
     ("supersteps.queues", "supersteps.superstep"),
     ("rides.notes", "rides.ride"),
     ("ledger.pictures", "ledger.records"),
+    ("ledger.prediction", "ledger.ledger"),
+    ("ledger.prediction_pictures", "ledger.prediction"),
     ("ledger.account", "parts.totals"),
     ("arrays.array", "arrays.pattern"),
 }

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,11 +21,14 @@ from ..errors import UsageError
 from ..ground.files import path_of, writing
 from ..ground.instead import hinting
 from ..ground.versions import now, versions
-from ..machines.bsp import BSPMachine, others_waited
+from ..machines.bsp import BSPMachine, index_words, others_waited, overlaps
 from ..machines.ebsp import EBSPMachine
 from ..machines.in_force import NO_KINDS, charged
 from .log import INDICES, ITEMS, LABEL, MEAN, MEASURED, MESSAGES, SECONDS, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, Log
 from .records import DERIVED, NO_PARTS, PartTotals, Record, Records, Supersteps, of_file
+
+if TYPE_CHECKING:
+    from .prediction import Prediction
 
 NOTHING_KNOWN: Mapping[str, Sequence[float]] = types.MappingProxyType({})  # of where a run was
 # What a ledger file has of a combined row, in the order of its columns.
@@ -53,11 +56,6 @@ def _named(riding: Mapping[int, Mapping[str, int]]) -> dict[int, Mapping[str, in
         if id(words) not in copies:
             copies[id(words)] = {name: count for name, count in words.items() if name != INDICES}
     return {number: copies[id(words)] for number, words in riding.items() if copies[id(words)]}
-
-
-def overlaps(machine: BSPMachine | EBSPMachine) -> bool:
-    """Whether exchanges go on beside what comes before them, and add to it only what they take longer."""
-    return isinstance(machine, BSPMachine) and machine.cost == "max"
 
 
 def priced(
@@ -94,11 +92,6 @@ def priced(
     else:
         exchange = machine.elapsed(0.0, *counted)
     return computing, of_parts + exchange
-
-
-def index_words(indices: int, p: int) -> float:
-    """Words of indices of so many bytes, mean over p processors."""
-    return indices / 8 / p
 
 
 @hinting("ledger")
@@ -325,6 +318,35 @@ class Ledger(Records):
                 before = sums.get(kind, (0.0, 0.0))
                 sums[kind] = before[0] + flops, before[1] + record.seconds
         return {kind: flops / seconds for kind, (flops, seconds) in sums.items()}
+
+    def predict(self, machine: BSPMachine, faster: float = 1.0) -> Prediction:
+        """Predict what these supersteps take on another machine, all of them and label by label.
+
+        Computing, also after the last superstep, is what it was in this run; what exchanges take follows by the
+        machine's parameters, as `pybsp predict ledger.json` has it.
+
+        Args:
+            machine: with any p: that of the ledger is taken.
+            faster: so many times as fast is its computing.
+
+        Raises:
+            UsageError: no BSPMachine, or one that was measured where nothing is sent; a `faster` that is no number
+                above 0.
+
+        Examples:
+            >>> def main(bsp):
+            ...     with bsp.superstep("all to 0"):
+            ...         bsp.send(0, np.zeros(100))
+            >>> here = pybsp.BSPMachine(p=3, g=1e-8, l=1e-5, r=1e9)
+            >>> ledger = pybsp.simulate(main, machine=here).ledger
+            >>> for there in here.scaled(g=10), here.scaled(l=2):
+            ...     print(f"{ledger.predict(there).labels['all to 0'].time:.3g}")
+            3e-05
+            2.2e-05
+        """
+        from .prediction import of_ledger  # nothing else needs it
+
+        return of_ledger("Ledger.predict", self, machine, faster)
 
     @property
     def predicted(self) -> float:

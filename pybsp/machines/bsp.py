@@ -18,7 +18,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError, brief, usage_error
+from ..errors import UsageError, argument_error, brief, usage_error
 from ..ground.decoding import Decoder, decode, each, fields, flag, one_of, optional, rate, table
 from ..ground.instead import hinting
 from ..ways import (
@@ -58,6 +58,7 @@ WAITS = 150e-6, 1.2e-3
 WAITED = 0.3  # share of computing that who comes early waits, where it is not said
 WAITED_LONG = 0.05, 0.5  # in files that do not say it: from so many seconds on, this share
 _TABLES = ("o_way", "g_way", "late", "first")  # parameters that are seconds by name
+SCALED = ("g", "l", "o_msg", "o_item", "r", *_TABLES)  # what `BSPMachine.scaled` takes
 
 # What a file may have beside g and l, of whole supersteps and of exchanges alone.
 _OF_EXCHANGE: Mapping[str, Decoder] = types.MappingProxyType(
@@ -76,6 +77,16 @@ _OF_EXCHANGE: Mapping[str, Decoder] = types.MappingProxyType(
 def others_waited(longest: float, mean: float, p: int) -> float:
     """Seconds that others wait for the one that computes longest, mean over them, where all compute so on average."""
     return (longest - mean) * p / (p - 1) if p > 1 else 0.0
+
+
+def overlaps(machine: object) -> bool:
+    """Whether exchanges go on beside what comes before them, and add to it only what they take longer."""
+    return isinstance(machine, BSPMachine) and machine.cost == "max"
+
+
+def index_words(indices: int, p: int) -> float:
+    """Words of indices of so many bytes, mean over p processors."""
+    return indices / 8 / p
 
 
 def is_kind(text: Any) -> bool:
@@ -414,6 +425,40 @@ class BSPMachine(MachinePart):
         rows = tuple((words, max(0.0, least + more), o_msg, g * longer) for words, least, o_msg, g in self.segments)
         of_words = tuple((way, g if way == "making" else g * longer) for way, g in self.g_way)
         return dataclasses.replace(self, l=latency, g=self.g * longer, segments=rows, g_way=of_words)
+
+    def scaled(self, **factors: float) -> BSPMachine:
+        """The same machine with parameters so many times as large: what if there were another network, other cores?
+
+        Each is scaled by itself, in the machine of exchanges too. "r" takes the rates of all kinds of work along.
+
+        Args:
+            factors: of g, l, o_msg, o_item, r, and of the tables o_way, g_way, late, first.
+
+        Raises:
+            UsageError: another name; a factor that is no finite number above 0, or makes a parameter that is none.
+
+        Examples:
+            >>> machine = pybsp.BSPMachine(p=8, g=1e-8, l=1e-5, r=1e9, rates={"sort": 2e8})
+            >>> other = machine.scaled(g=0.5, r=2)
+            >>> other.g, other.l, other.r, other.rates
+            (5e-09, 1e-05, 2000000000.0, (('sort', 400000000.0),))
+        """
+        for name, factor in factors.items():
+            if name not in SCALED:
+                raise argument_error("BSPMachine.scaled", name, f"factors of {', '.join(SCALED)}", brief(factor))
+            if not (is_finite(factor) and factor > 0):
+                raise argument_error("BSPMachine.scaled", name, "a finite factor above 0", brief(factor))
+        times = {name: float(factors.get(name, 1.0)) for name in SCALED}
+        rows = tuple(
+            (words, latency * times["l"], o_msg * times["o_msg"], g * times["g"])
+            for words, latency, o_msg, g in self.segments
+        )
+        figures: dict[str, Any] = {name: getattr(self, name) * times[name] for name in SCALED if name not in _TABLES}
+        for name in _TABLES:
+            figures[name] = tuple((way, seconds * times[name]) for way, seconds in getattr(self, name))
+        exchange = None if self.exchange is None else self.exchange.scaled(**factors)
+        rates = tuple((kind, rate * times["r"]) for kind, rate in self.rates)
+        return dataclasses.replace(self, segments=rows, exchange=exchange, rates=rates, **figures)
 
     @pricing
     def exchanging(

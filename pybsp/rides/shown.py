@@ -513,7 +513,11 @@ class Shown:
 
 
 def shown_by(hosts: Sequence[str]) -> int:
-    """Bytes that a rank may show, of ranks on these hosts."""
+    """Bytes that a rank may show, of ranks on these hosts; 0 where these are not known: nobody has measured there what
+    that takes.
+    """
+    if not hosts:
+        return 0
     return AREA if len({*hosts}) == 1 else LONGEST_HEAD - WORD
 
 

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..ledger.combining import exchange_ledger
-from ..ledger.ledger import overlaps
 from ..ledger.log import MEASURED, SECONDS
-from ..machines.bsp import BSPMachine
+from ..machines.bsp import BSPMachine, overlaps
 from ..transport.medium import MPITransport
 from .rehearsal import engine_aside, near_enough
 

@@ -252,7 +252,7 @@ def simulate(
         announce_once(f"pybsp: {line}")
     ready()
     routing = resolved(router, found)
-    program = partial(_call, main, args, kwargs)
+    program = partial(call, main, args, kwargs)
     line = where()  # a virtual processor's own frames end inside pybsp
     folders, often = checkpoints.given("pybsp.simulate", checkpoint, every)
     checkpointing = checkpoints.asked("pybsp.simulate", folders or (), often)
@@ -309,7 +309,8 @@ def _require_memory(p: int) -> None:
         )
 
 
-def _call(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], bsp: BSP) -> Any:
+def call(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], bsp: BSP) -> Any:
+    """What a program gives on a processor."""
     return main(bsp, *args, **kwargs)
 
 

@@ -215,6 +215,9 @@ def everything() -> None:
     pybsp.simulate(together, p=4, router=routing.two_phase_router(seed=1))
     pybsp.simulate(main, 10, p=2, router=routing.multibutterfly_router())
     pybsp.simulate(riding, p=4)
+    found: pybsp.Predictions = pybsp.predict(main, 10, p=[1, 2, 4], machine=pybsp.BSPMachine.nominal(2).scaled(g=0.5))
+    last: pybsp.Prediction = simulation.ledger.predict(found.machine, faster=2)
+    print(found.speedup.max(), found[1:].to_dict(), found[-1].labels, last.time)
     with pybsp.raises_on(0, ValueError, match="hot"), pybsp.ranks(2, hosts=["a", "b"]) as ranks:
         kept: pybsp.Ranks = ranks
         execution: pybsp.Execution = kept.run(main, 10)

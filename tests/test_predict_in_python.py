@@ -1,0 +1,252 @@
+"""`pybsp.predict` and `Ledger.predict`: what `pybsp predict` does, in a program or a notebook."""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pybsp
+from pybsp import collectives
+from pybsp.cli import main as command
+from pybsp.machines.bsp import BSPMachine
+from pybsp.runs import simulation
+
+from .test_predict import rows
+
+MACHINE = BSPMachine(4, g=1e-3, l=1.0, r=1e9, o_msg=0.25, o_item=0.125, error_median=0.05, error_p95=0.2)
+
+
+def ring(bsp: pybsp.BSP, n: int) -> None:
+    with bsp.superstep("ring"):
+        bsp.work(8e9 / bsp.p)
+        bsp.send((bsp.pid + 1) % bsp.p, np.zeros(n))
+    bsp.sync()
+
+
+def test_a_program_is_predicted_for_each_p_by_the_work_that_it_charges() -> None:
+    found = pybsp.predict(ring, 1000, p=[4, 1, 2, 4], machine=MACHINE, measure=False)
+    assert found.p.tolist() == [1, 2, 4]
+    assert found.time.tolist() == pytest.approx([8.0, 4 + 3.25, 2 + 3.25])
+    assert found.speedup.tolist() == pytest.approx([1.0, 8 / 7.25, 8 / 5.25])
+    assert found.efficiency.tolist() == pytest.approx([1.0, 4 / 7.25, 2 / 5.25])
+    last = found[-1]
+    assert (last.supersteps, last.computing, last.exchange, last.latency) == pytest.approx((2, 2.0, 3.25, 2.0))
+    assert (last.label, last.waiting, last.imbalance) == ("", 0.0, 1.0)
+    assert last.error == pytest.approx(0.65)
+    assert {label: one.time for label, one in last.labels.items()} == pytest.approx({"ring": 2 + 2.25, "": 1.0})
+    assert found[1:].p.tolist() == [2, 4]
+    assert found[1:].speedup.tolist() == pytest.approx([1.0, 7.25 / 5.25])
+
+
+def test_a_single_p_is_a_number() -> None:
+    (one,) = pybsp.predict(ring, 1000, p=np.int64(2), machine=MACHINE, measure=False)
+    assert one.p == 2
+
+
+def test_weak_scaling_counts_as_much_in_the_same_time_as_a_speedup_of_p() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.work(1e9)
+        bsp.sync()
+
+    found = pybsp.predict(main, p=[1, 2, 8], machine=MACHINE, measure=False, weak=True)
+    assert found.time.tolist() == pytest.approx([1.0, 2.0, 2.0])
+    assert found.speedup.tolist() == pytest.approx([1.0, 1.0, 4.0])
+    assert found.efficiency.tolist() == pytest.approx([1.0, 0.5, 0.5])
+
+
+def test_computing_is_what_it_takes_here_but_for_what_is_done_once() -> None:
+    executed: list[int] = []
+
+    def main(bsp: pybsp.BSP) -> None:
+        if not executed:
+            time.sleep(0.2)  # as an import
+        executed.append(bsp.p)
+        begin = time.perf_counter()
+        while time.perf_counter() < begin + 0.004 / bsp.p:
+            pass
+        bsp.sync()
+
+    whole, half = (pybsp.predict(main, p=[1, 2], machine=MACHINE, faster=faster) for faster in (1.0, 2.0))
+    assert executed == [1, 1, 2, 2] * 2
+    assert 0.004 <= whole[0].computing < 0.1
+    assert 0.002 <= half[0].computing < 0.05
+    assert 0.002 <= whole[1].computing < 0.1
+
+
+def test_nothing_of_it_stays() -> None:
+    def fails(bsp: pybsp.BSP) -> None:
+        assert not gc.isenabled()
+        raise ValueError("on purpose")
+
+    with pytest.raises(ValueError, match="on purpose"):
+        pybsp.predict(fails, p=[2], machine=MACHINE)
+    assert simulation.options() is None
+    assert gc.isenabled()
+
+
+def test_small_collectives_are_predicted_as_ranks_have_them() -> None:
+    """Shown in memory of the host: what is sent that way has no message."""
+
+    def main(bsp: pybsp.BSP) -> None:
+        collectives.allreduce(bsp, 1.0, np.add)
+
+    exchange = BSPMachine(4, g=0.0, l=1.0, r=1e9, o_msg=100.0, o_way=(("collective", 7.0),))
+    one_host = BSPMachine(4, g=0.0, l=1.0, r=1e9, exchange=exchange, hosts=("a",) * 4)
+    (found,) = pybsp.predict(main, p=[4], machine=one_host, measure=False)
+    ledger = pybsp.simulate(main, machine=one_host).ledger
+    assert found.exchange < 100 < ledger.predict(one_host).exchange
+
+
+def test_the_machine_is_that_of_the_setting_if_none_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    MACHINE.save(tmp_path / "machine.json")
+    monkeypatch.setenv("PYBSP_MACHINE", str(tmp_path / "machine.json"))
+    found = pybsp.predict(ring, 1000, p=4, measure=False)
+    assert found.machine == MACHINE
+    assert found.time.tolist() == pytest.approx([5.25])
+
+
+def test_a_ledger_is_predicted_on_another_machine_as_by_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        for label in "there", "back", "there":
+            with bsp.superstep(label):
+                bsp.work(1e9)
+                bsp.send((bsp.pid + 1) % bsp.p, np.zeros(100))
+        with bsp.superstep("parts"), bsp.split(bsp.pid % 2) as part:
+            part.sync()
+        bsp.work(5e8)
+
+    ledger = pybsp.simulate(main, machine=BSPMachine(4, g=1e-2, l=5.0, r=1e9)).ledger
+    found = ledger.predict(BSPMachine(64, g=1e-3, l=1.0, r=1e9, error_median=0.05, error_p95=0.2), faster=2)
+    assert (found.p, found.supersteps, found.in_parts) == (4, 5, True)
+    assert found.computing == pytest.approx(1.75)
+    expected = {"there": 1.0 + 2.2, "back": 0.5 + 1.1, "parts": 3.0, "(after the last)": 0.25}
+    assert {label: one.time for label, one in found.labels.items()} == pytest.approx(expected)
+    assert found.time == pytest.approx(sum(expected.values()))
+    assert found.labels["there"].error == pytest.approx(0.2 * 2.2)
+
+    ledger.save(tmp_path / "ledger.json")
+    there = BSPMachine(4, g=1e-3, l=1.0, r=1e9)
+    there.save(tmp_path / "machine.json")
+    files = [str(tmp_path / "ledger.json"), "--machine", str(tmp_path / "machine.json")]
+    assert command(["predict", *files, "--scale", "r=2"]) == 0
+    printed = rows(capsys.readouterr().out)
+    again = ledger.predict(there, faster=2)
+    assert {row[0]: float(row[2]) for row in printed} == pytest.approx(
+        {**{label: one.time for label, one in again.labels.items()}, "total": again.time}, rel=1e-3
+    )
+
+
+def test_a_prediction_is_plain_data_text_and_a_table_in_a_notebook() -> None:
+    found = pybsp.predict(ring, 1000, p=[2, 4], machine=MACHINE, measure=False)
+    plain = json.loads(json.dumps(found.to_dict()))
+    assert {len(column) for column in plain.values()} == {2}
+    assert plain["p"] == [2, 4]
+    assert plain["error"] == pytest.approx([0.65, 0.65])
+    assert plain["efficiency"] == pytest.approx([1.0, 7.25 / 5.25 / 2])
+    head, *lines = str(found).splitlines()
+    assert head.split("  ")[0].strip() == "p"
+    assert [line.split()[:3] for line in lines] == [["2", "2", "7.25"], ["4", "2", "5.25"]]
+    assert len({*map(len, (head, *lines))}) == 1
+    assert repr(found) == "<predictions: p = 2, 4>"
+    page = found._repr_html_()
+    assert page.count("<svg") == 5
+    assert "Speed-up over p = 2" in page
+    assert "the same input for each p" in page
+    one = found[1]._repr_html_()
+    assert all(text in one for text in ("<td>ring</td>", "<td>total</td>", "p = 4: 5.25 s predicted"))
+    assert one.count("<tr") == 1 + 2 + 1
+
+
+def test_labels_of_a_program_are_no_markup_in_a_notebook() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        with bsp.superstep("<b>"):
+            pass
+
+    (one,) = pybsp.predict(main, p=2, machine=MACHINE, measure=False)
+    assert "<b>" not in one._repr_html_().replace("<p><b>", "")
+    assert "&lt;b&gt;" in one._repr_html_()
+
+
+def no_machine(bsp: pybsp.BSP) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"p": []}, "pybsp.predict: argument p: expected at least one number of processors, got []"),
+        ({"p": "4"}, "argument p: expected numbers of processors, as [1, 2, 4], got '4'"),
+        ({"p": [2, 0]}, "pybsp.predict: argument p: expected"),
+        ({"p": 2, "machine": None}, "pybsp.predict: expected machine=, of which the program is predicted"),
+        ({"p": 2, "machine": "machine.json"}, "pybsp.BSPMachine.load"),
+        ({"p": 2, "machine": BSPMachine(1, g=0.0, l=1e-6, r=1e9)}, "argument machine: measured with p = 1"),
+        ({"p": 2, "faster": 0}, "pybsp.predict: argument faster: expected a finite number above 0, got 0"),
+        ({"p": 2, "weak": np.zeros(2)}, "pybsp.predict: argument weak"),
+    ],
+    ids=["no p", "a text", "p = 0", "no machine", "a path", "measured alone", "not faster", "weak"],
+)
+def test_what_it_cannot_predict_is_refused_with_what_was_expected(arguments: dict[str, Any], error: str) -> None:
+    with pytest.raises(pybsp.UsageError) as caught:
+        pybsp.predict(no_machine, **{"machine": MACHINE, **arguments})
+    assert error in str(caught.value)
+
+
+def test_a_keyword_that_the_program_has_too_is_refused() -> None:
+    def main(bsp: pybsp.BSP, machine: str = "", timeout: int = 0) -> None:
+        assert machine == "mine"
+        assert timeout == -1
+
+    with pytest.raises(pybsp.UsageError, match=r"predict: argument machine: expected it to be for pybsp\.predict"):
+        pybsp.predict(main, p=2, machine=MACHINE)
+    assert pybsp.predict(main, "mine", p=2, machine=MACHINE, measure=False, timeout=-1).p.tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("machine.json",), "Ledger.predict: argument machine"),
+        ((BSPMachine(1, g=0.0, l=1e-6, r=1e9),), "Ledger.predict: argument machine: measured with p = 1"),
+        ((MACHINE, float("nan")), "Ledger.predict: argument faster: expected a finite number above 0, got nan"),
+    ],
+    ids=["a path", "measured alone", "nan"],
+)
+def test_a_ledger_refuses_what_it_cannot_be_predicted_by(arguments: Any, error: str) -> None:
+    ledger = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger
+    with pytest.raises(pybsp.UsageError) as caught:
+        ledger.predict(*arguments)
+    assert error in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("factors", "error"),
+    [
+        ({"G": 2}, "BSPMachine.scaled: argument G: expected factors of g, l, o_msg"),
+        ({"g": 0}, "BSPMachine.scaled: argument g: expected a finite factor above 0, got 0"),
+        ({"l": "2"}, "BSPMachine.scaled: argument l: expected a finite factor above 0, got '2'"),
+        ({"r": 1e300}, "BSPMachine"),
+    ],
+)
+def test_a_machine_is_scaled_by_factors_of_its_parameters_alone(factors: dict[str, Any], error: str) -> None:
+    with pytest.raises(pybsp.UsageError) as caught:
+        MACHINE.scaled(**factors)
+    assert error in str(caught.value)
+
+
+def test_a_scaled_machine_has_all_its_tables_scaled() -> None:
+    rows = ((0.0, 1.0, 2.0, 3.0), (8.0, 2.0, 3.0, 4.0))
+    exchange = BSPMachine(2, g=1.0, l=2.0, r=1.0, segments=rows, o_way=(("put", 3.0),), late=(("put", 4.0),))
+    found = BSPMachine(2, g=1.0, l=2.0, r=1.0, exchange=exchange, rates=(("sort", 5.0),)).scaled(
+        g=2, l=3, o_msg=5, o_way=7, late=11, r=13
+    )
+    assert (found.g, found.l, found.r, found.rates) == (2.0, 6.0, 13.0, (("sort", 65.0),))
+    alone = found.exchange
+    assert alone is not None
+    assert alone.segments == ((0.0, 3.0, 10.0, 6.0), (8.0, 6.0, 15.0, 8.0))
+    assert (alone.o_way, alone.late) == ((("put", 21.0),), (("put", 44.0),))
