@@ -455,7 +455,8 @@ def spans(
 
     They go from when the last processor has ended the superstep before until the last one has computed, and ended this.
     By the largest of each one's own seconds, who ends one late would count twice: it took long, and then others wait.
-    What one computes before that counts in the exchange before. (Seconds in parts, and between `begin` and `end`, are
+    What one computes before that counts in the exchange before; to the mean it counts, up to the largest: who has begun
+    early, and computes as long as others, is no more idle than they are. (Seconds in parts, and between `begin` and `end`, are
     no computing: with these nobody has computed later than it says.)
 
     Args:
@@ -468,11 +469,9 @@ def spans(
         begins = by_one_clock(begins, seconds, measured, ahead)
     begin = begins.max(axis=0)
     known, computed = np.isfinite(begin), begins + seconds - begin
-    return (
-        np.where(known, computed.max(axis=0), seconds.max(axis=0)),
-        np.where(known, (begins + measured).max(axis=0) - begin, measured.max(axis=0)),
-        np.where(known, np.maximum(computed, 0.0).mean(axis=0), seconds.mean(axis=0)),
-    )
+    largest = np.where(known, computed.max(axis=0), seconds.max(axis=0))
+    whole = np.where(known, (begins + measured).max(axis=0) - begin, measured.max(axis=0))
+    return largest, whole, np.minimum(seconds, largest).mean(axis=0)
 
 
 def by_one_clock(

@@ -111,7 +111,7 @@ class Record(NamedTuple):
     measured: seconds from the last sync to the end of this one: on ranks from when the last has ended the former until
         the last has ended this, so that sums are the time that went by; else the maximum over processors.
     items: of queues, that one processor sends or receives, maximum over processors.
-    seconds_mean: of computing, mean over processors; on ranks of what each computes in `seconds`.
+    seconds_mean: of computing, mean over processors; on ranks of what each computes, up to `seconds`.
     exchange_predicted: seconds that the exchange takes by the machine in force: g*h + l, and what messages and items
         cost; of Valiant's cost, what it takes beyond computing.
     charged: seconds that a processor's charged work takes by the machine's r, and by its rates of some kinds, maximum
