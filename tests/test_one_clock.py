@@ -157,9 +157,9 @@ def test_spans_of_processors_that_begin_together_are_the_largest() -> None:
 def test_who_begins_late_and_computes_as_long_as_others_is_in_balance_with_them() -> None:
     begins, seconds = np.array([[0.0], [5.0]]), np.array([[3.0], [3.0]])
     computing, whole, mean = spans(begins, seconds, np.array([[9.0], [4.0]]))
-    assert (computing, whole, mean) == (3.0, 4.0, 3.0)
+    assert [float(one[0]) for one in (computing, whole, mean)] == [3.0, 4.0, 3.0]
     *_, mean = spans(begins, np.array([[4.0], [2.0]]), np.array([[9.0], [4.0]]))
-    assert mean == 2.0  # what the first one computes beyond the second's 2 is in the exchange before
+    assert mean.tolist() == [2.0]  # what the first one computes beyond the second's 2 is in the exchange before
 
 
 def supersteps_of(p: int, latency: float, computing: NDArray[np.float64]) -> tuple[list[Any], ...]:

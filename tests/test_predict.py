@@ -27,7 +27,8 @@ from pybsp.ledger.records import Record, Supersteps
 from pybsp.machines.bsp import BSPMachine
 from pybsp.processes import process
 from pybsp.processes.forked import forked
-from pybsp.runs import machine_cache
+from pybsp.runs import machine_cache, threads
+from pybsp.runs.predicting import threads_of
 from pybsp.ways import BY_MAIL, BY_PUT, BY_QUEUE, BY_RECORD, MAKING, named
 
 from .costs import in_file
@@ -365,6 +366,39 @@ def test_what_a_program_does_on_ranks_goes_by_the_machine_that_it_would_go_by_al
     assert forked(lambda: [run.results for run in _runs([str(program)], MACHINE)], "it") == [
         [(1.0, "another.json")] * 4
     ]
+
+
+def test_where_a_program_fails_for_some_p_there_is_a_table_of_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, machine = tmp_path / "square.py", tmp_path / "machine.json"
+    program.write_text(
+        "import math, pybsp\n"
+        "def main(bsp):\n"
+        "    if math.isqrt(bsp.p) ** 2 != bsp.p: raise ValueError(f'{bsp.p} is no square')\n"
+        "    bsp.sync()\n"
+        "pybsp.run(main)\n"
+    )
+    MACHINE.save(machine)
+    assert command(["predict", str(program), "-p", "1", "2", "4", "8", "--machine", str(machine)]) == 2
+    printed = capsys.readouterr()
+    assert [row[0] for row in rows(printed.out)] == ["1", "4"]
+    assert [re.findall(r"p = \d: ValueError: \d is no square", line) for line in printed.err.splitlines()] == [
+        [f"p = {p}: ValueError: {p} is no square"] for p in (2, 8)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("p", "hosts", "ranks"), [(4, (), 4), (2, ("a", "b"), 1), (3, ("a", "b", "a"), 2), (4, ("a", "b"), 4)]
+)
+def test_libraries_have_as_many_threads_as_on_ranks(
+    monkeypatch: pytest.MonkeyPatch, p: int, hosts: tuple[str, ...], ranks: int
+) -> None:
+    monkeypatch.setattr(process, "allowed_cores", lambda: 8)
+    limits: list[tuple[int, int]] = []
+    monkeypatch.setattr(threads, "limited", lambda *of: limits.append(of))
+    threads_of(BSPMachine(p, g=0.0, l=0.0, r=1.0, hosts=hosts))
+    assert limits == [(ranks, 8)]
 
 
 PROGRAMS = {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +21,11 @@ import pybsp
 from pybsp import collectives
 from pybsp.errors import harmless
 from pybsp.ground.failures import outcome
+from pybsp.ledger import account
+from pybsp.parts import part
+from pybsp.processes import delays
 from pybsp.runs import simulation
+from pybsp.supersteps import superstep
 
 from .launching import run
 
@@ -487,11 +493,63 @@ def test_a_debugger_stops_inside_a_processor(tmp_path: Path) -> None:
     assert ended.out.endswith("[0, 1, 2]\n")
 
 
+def test_what_a_processor_waits_for_a_core_is_no_work_of_its(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = waited = 0.0
+
+    def compute(seconds: float, waiting: float) -> None:
+        nonlocal now, waited
+        now, waited = now + seconds + waiting, waited + waiting
+
+    def main(bsp: pybsp.BSP) -> None:
+        compute(1, 100)
+        bsp.sync()
+        compute(2, 100 * bsp.pid)
+        bsp.sync()
+        compute(3, 100)
+        assert bsp.time() == pytest.approx(6)
+        with bsp.split(0) as part:
+            compute(4, 100)
+            part.sync()
+        bsp.sync()
+        compute(5, 100)
+
+    monkeypatch.setattr(delays, "delayed", lambda: waited)
+    for module in account, part, superstep:
+        monkeypatch.setattr(module, "clock", lambda: now)
+    machine = pybsp.BSPMachine(p=2, g=0.0, l=0.0, r=1.0)
+    ledger = pybsp.simulate(main, machine=machine, measure=True).ledger
+    assert [record.seconds for record in ledger] == pytest.approx([1, 2, 3, 4])
+    assert ledger.after == pytest.approx((5, 5))
+
+
+@pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="the system does not tell")
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes cannot be bound to a core")
+def test_a_thread_knows_how_long_others_had_its_core() -> None:
+    core = min(os.sched_getaffinity(0))
+    other = subprocess.Popen([sys.executable, "-c", f"import os\nos.sched_setaffinity(0, [{core}])\nwhile True: pass"])
+    found: list[float] = []
+
+    def waits() -> None:
+        os.sched_setaffinity(0, [core])  # of this thread alone
+        before = delays.delayed()
+        while delays.delayed() - before < 0.01:
+            pass
+        found.append(delays.delayed() - before)
+
+    thread = threading.Thread(target=waits, daemon=True)
+    thread.start()
+    thread.join(30)
+    other.kill()
+    other.wait()
+    assert found
+    assert found[0] >= 0.01
+
+
 @pytest.mark.whole
 def test_measured_work_is_that_of_one_processor_also_around_parts_and_ledgers() -> None:
     def burn() -> None:
-        end = time.perf_counter() + 0.03
-        while time.perf_counter() < end:
+        end = time.thread_time() + 0.03
+        while time.thread_time() < end:
             pass
 
     def in_a_part(bsp: pybsp.BSP) -> None:

@@ -44,8 +44,8 @@ from ..machines.bsp import SCALED, BSPMachine
 from ..machines.in_force import resized
 from ..processes import process
 from ..processes.forked import RepeatedInput, forked
-from ..runs import heap, machine_cache, simulation, threads
-from ..runs.predicting import options_for
+from ..runs import heap, machine_cache, simulation
+from ..runs.predicting import options_for, threads_of
 from .fitting import WIDTH, fitted
 from .page import framed, put
 from .table import NO_RUN
@@ -107,11 +107,12 @@ def _predict(options: argparse.Namespace) -> int:
         require_outputs([("--html", options.html)], [("--machine", path), ("what is predicted", options.target)])
     of_ledger = _means_ledger(options.target)
     require_exchange(f"--machine: {path}", machine)
-    remarks = list(_left_out(machine, path, factors, of_ledger))
+    remarks, failed = list(_left_out(machine, path, factors, of_ledger)), list[UsageError]()
     if not of_ledger and process.is_busy(process.load(), process.allowed_cores()):
         remarks.append(
-            f"The load average before was {process.load():.3g}, on {process.allowed_cores()} cores: what else ran is "
-            "in the computing of the processors whose turn it was, and in the imbalance. Predict on an idle machine."
+            f"The load average before was {process.load():.3g}, on {process.allowed_cores()} cores: what else ran has "
+            "taken caches, and on systems other than Linux cores too, from the processors whose turn it was, which is "
+            "in their computing and in the imbalance. Predict on an idle machine."
         )
     if of_ledger:
         if options.p or options.arguments:
@@ -124,7 +125,7 @@ def _predict(options: argparse.Namespace) -> int:
     else:
         if not options.p:
             raise UsageError("-p: expected the numbers of processors to predict for, as -p 1 2 4 8")
-        tables = [_of_program(options, machine, faster)]
+        tables = [_of_program(options, machine, faster, failed)]
     if any(one.in_parts for table in tables for one in table.found):
         remarks.append(
             "Left out, too: which part of the machine (bsp.split) takes longest. Of those in one superstep the largest "
@@ -147,6 +148,8 @@ def _predict(options: argparse.Namespace) -> int:
             console.put(part)
     for line in remarks:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+    if failed:
+        raise UsageError("\n".join(map(str, failed)))
     return 0
 
 
@@ -231,14 +234,22 @@ class PredictionTable(NamedTuple):
 # -- of a program ------------------------------------------------------------------------------------------------------
 
 
-def _of_program(options: argparse.Namespace, machine: BSPMachine, faster: float) -> PredictionTable:
+def _of_program(
+    options: argparse.Namespace, machine: BSPMachine, faster: float, failed: list[UsageError]
+) -> PredictionTable:
+    """The table of those p for which the program does not fail; `failed` gets the errors of others."""
     weak = any(map(_WITH_P.search, options.arguments))
     repeated = None if sys.stdin is None or os.isatty(0) else RepeatedInput()
+    arguments = {p: [_for_p(text, p) for text in options.arguments] for p in sorted(set(options.p))}
     found = []
-    for p in sorted(set(options.p)):
-        arguments = [_for_p(text, p) for text in options.arguments]
-        execution = partial(_executed, [options.target, *arguments], resized(machine, p), faster, repeated)
-        found.append(forked(execution, f"{options.target}: failed for p = {p}"))
+    for p, of_p in arguments.items():
+        execution = partial(_executed, [options.target, *of_p], resized(machine, p), faster, repeated)
+        try:
+            found.append(forked(execution, f"{options.target}: failed for p = {p}"))
+        except UsageError as error:  # which that of another p need not be, as where a grid has to be square
+            failed.append(error)
+    if not found:
+        raise failed[0]
     scaling = "weak scaling" if weak else "the same input for each p"
     of_all = Predictions(found, machine, weak)
     return PredictionTable(f"{' '.join([options.target, *options.arguments])}: {scaling}", *of_all.table(), of_all)
@@ -276,13 +287,13 @@ def _executed(program: Sequence[str], machine: BSPMachine, faster: float, repeat
 
 def _runs(program: Sequence[str], machine: BSPMachine) -> Sequence[simulation.Simulation]:
     """The runs of a program on virtual processors, whose machine is that one; a UsageError where it fails."""
-    p, cores, in_force = machine.p, process.allowed_cores(), options_for(machine)
+    p, in_force = machine.p, options_for(machine)
     simulation.set_options(in_force)
     sys.argv = list(program)
     sys.path.insert(0, str((working_folder() / program[0]).resolve().parent))
     heap.reuse_freed()
     try:
-        with threads.limited(cores, cores):  # a thread for each: a rank has a core of its own
+        with threads_of(machine):
             runpy.run_path(program[0], run_name="__main__")
     except SystemExit as end:
         if end.code:

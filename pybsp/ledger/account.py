@@ -21,6 +21,11 @@ Result = TypeVar("Result")
 
 NOTHING: Counted = (0, 0, 0, 0)
 
+
+def no_delays() -> float:
+    return 0.0
+
+
 COUNTS = Charge(0.0, counts=True)  # on ranks, where no virtual clock runs
 
 
@@ -203,11 +208,12 @@ class VirtualAccount(Account):
 
     Args:
         machine: whose rate of computing counts.
-        measure: whether what computing takes here counts as well as what is charged by `bsp.work`.
+        measure: whether what computing takes here counts as well as what is charged by `bsp.work`: without what this
+            process waits for a core meanwhile, which would be this processor's alone, and all others would wait for it.
         network: on which time is steps, as text; "": time is seconds.
     """
 
-    __slots__ = ("_before", "_machine", "_measure", "_part_seconds", "network")
+    __slots__ = ("_before", "_delayed", "_delays", "_machine", "_measure", "_part_seconds", "network")
     virtual = True
 
     def __init__(
@@ -216,6 +222,12 @@ class VirtualAccount(Account):
         self._machine, self._measure, self.network = machine, measure, network
         self._before = 0.0  # virtual time at which the superstep's exchange began
         self._part_seconds = 0.0  # spent in parts, in this superstep
+        self._delays = no_delays  # seconds of waiting for a core, until now
+        if measure:
+            from ..processes.delays import delayed  # nobody else needs it
+
+            self._delays = delayed
+        self._delayed = 0.0  # of these, those before what this processor computes now
         super().__init__(transport)
 
     def of_part(self, transport: Transport) -> VirtualAccount:
@@ -234,8 +246,18 @@ class VirtualAccount(Account):
     def after(self) -> float:
         return self._part_seconds + self._running() - self.log.away
 
+    def begin_at(self, instant: float) -> None:
+        super().begin_at(instant)
+        self._delayed = self._delays()
+
+    def computed(self) -> float:
+        return self._computed_until(clock())
+
+    def _computed_until(self, instant: float) -> float:
+        return max(instant - self.log.left - (self._delays() - self._delayed), 0.0)
+
     def _running(self) -> float:
-        return clock() - self.log.left if self._measure else self._charged()
+        return self.computed() if self._measure else self._charged()
 
     def _charged(self) -> float:
         return charged(self._machine, self.log.work, self.log.kinds_now)
@@ -246,11 +268,16 @@ class VirtualAccount(Account):
         return computed
 
     def charge(self, enter: float) -> Charge:
-        computed = enter - self.log.left if self._measure else self._charged()
+        computed = self._computed_until(enter) if self._measure else self._charged()
         charge = Charge(self._part_seconds + computed, counts=True)
         self._part_seconds = 0.0
         self._before = self._transport.time()
         return charge
+
+    def note(self, seconds: float, sent: Counted, got: Counted, leave: float = 0.0) -> None:
+        super().note(seconds, sent, got, leave)
+        if self._measure:
+            self._delayed, self.log.left = self._delays(), clock()
 
     def _measured(self, leave: float) -> float:
         return self._transport.time() - self._before
@@ -261,9 +288,9 @@ class VirtualAccount(Account):
             result, seconds = cached[key]
             self.log.left -= seconds
         else:
-            begin = clock()
+            before, begin = self._delays(), clock()
             result = make()
-            cached[key] = result, clock() - begin
+            cached[key] = result, clock() - begin - (self._delays() - before)
         return cast("Result", result)
 
     def leave_part(self, before: float, spent: float, computed: float) -> None:

@@ -456,8 +456,8 @@ def spans(
     They go from when the last processor has ended the superstep before until the last one has computed, and ended this.
     By the largest of each one's own seconds, who ends one late would count twice: it took long, and then others wait.
     What one computes before that counts in the exchange before; to the mean it counts, up to the largest: who has begun
-    early, and computes as long as others, is no more idle than they are. (Seconds in parts, and between `begin` and `end`, are
-    no computing: with these nobody has computed later than it says.)
+    early, and computes as long as others, is no more idle than they are. (Seconds in parts, and between `begin` and
+    `end`, are no computing: with these nobody has computed later than it says.)
 
     Args:
         begins: when they began on each processor, shape (p, supersteps); NaN where one does not know it: there each

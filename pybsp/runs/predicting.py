@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, SupportsIndex
 
 from ..errors import UsageError, argument_error, brief
 from ..ground import settings
 from ..ground.convert import check_program, processors
+from ..ground.managed import Managed, managed
 from ..ledger.prediction import Prediction, Predictions, of_runs, require_exchange, require_factor
 from ..machines.bsp import BSPMachine
 from ..machines.in_force import resized
@@ -120,18 +121,25 @@ def options_for(machine: BSPMachine, measure: bool = True) -> simulation.Simulat
     return simulation.SimulateOptions(machine.p, measure, machine=machine, runs=[], shown=shown_by(machine.hosts))
 
 
-@contextmanager
+def threads_of(machine: BSPMachine) -> Managed[None]:
+    """In the block numpy's libraries take as many threads as a rank's of that machine, of hosts like this one."""
+    hosts = machine.hosts if len(machine.hosts) == machine.p else ("",) * machine.p
+    return threads.limited(max(Counter(hosts).values()), process.allowed_cores())
+
+
+@managed
 def _measuring(options: simulation.SimulateOptions) -> Iterator[None]:
-    """Where computing is measured as that of ranks is: each has a core, and no pauses of the garbage collector, which
-    would be one processor's, for which all others wait.
+    """Where computing is measured as that of ranks is, and without pauses of the garbage collector, which would be one
+    processor's, for which all others wait.
     """
-    cores, before, collecting = process.allowed_cores(), simulation.options(), gc.isenabled()
+    before, collecting = simulation.options(), gc.isenabled()
     simulation.set_options(options)
     heap.reuse_freed()
     gc.collect()
     gc.disable()
     try:
-        with threads.limited(cores, cores):
+        assert options.machine is not None
+        with threads_of(options.machine):
             yield
     finally:
         simulation.set_options(before)

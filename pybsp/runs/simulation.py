@@ -185,7 +185,8 @@ def simulate(
         machine: its parameters, by which virtual time runs: a BSPMachine, or an EBSPMachine without a network; None:
             the file that PYBSP_MACHINE names, else nominal.
         router: how messages travel, a name or a `pybsp.routing.*_router`; see `pybsp.routing`.
-        measure: whether what computing takes here counts as work; else only `bsp.work` does.
+        measure: whether what computing takes here counts as work, without what this process waits for a core that
+            others have (where Linux says how long that is); else only `bsp.work` does.
         checked: whether to check what is too dear for every superstep; None: PYBSP_CHECKED.
         timeout: as in `run`, without effect: virtual processors take turns, and wait for nobody.
         checkpoint, every: as in `run`; only where the argument `checkpoint` says so are there any.
