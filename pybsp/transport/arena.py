@@ -105,6 +105,7 @@ class SharedPool(BufferPool):
         return buffer
 
     def _take_back(self) -> None:
+        # One by one: a weak reference may add to it at any moment, in any thread, also in the middle of this.
         while self._gone:
             key, _ = self._gone.popitem()
             extent, _ = self._watched.pop(key)
@@ -119,6 +120,7 @@ class SharedPool(BufferPool):
         """Where data lies in the part; BY_MESSAGE if it does not."""
         if self._gone:
             self._take_back()  # what is there now may have the id of a buffer that has gone
+        # A part of a buffer has it as its base, and keeps it: so its id is no other's as long as data is there.
         if id(data.base) not in self._places:
             return BY_MESSAGE
         if data.flags.writeable:  # in a fifth of the time
@@ -141,7 +143,8 @@ class SharedPool(BufferPool):
 
     def _populate(self, ends: Sequence[int]) -> bool:
         """Make the pages up to the first of these ends for which there is room, if there is one."""
-        # Others of this window may be about to do as this one.
+        # Asked before a page is touched, which the system grants only then. Others of this window may be about to do as
+        # this one, so there has to be as much for each.
         if free_bytes() >= (ends[-1] - self._populated) * self._sharers:
             for end in ends:
                 if populate(self._part[self._populated : end]):

@@ -45,6 +45,7 @@ class HostPad(Pad):
 
     def parity(self, size: int) -> int:
         self._size = max(size, self._size)
+        # One row serves both: the exchange has sent copies, and waited for all others' before it returned.
         return 0
 
     def begin(self) -> None:
@@ -96,8 +97,9 @@ class MixedPad(HeadPad):
 
     def _show(self, kind: int) -> bool:
         neighbours, size = self._neighbours, self.taken()
+        # Both copy the record: the row is this processor's own again when it returns.
         neighbours.board.enter_with(self.record(size), kind, [], [])
-        far = self._heads.show(kind, size, self._waiter, self._here)
+        far = self._heads.show(kind, size, self._waiter, self._here)  # until all have come, there and here
         neighbours.board.finish()
         return neighbours.records(kind, self.rows) and far
 

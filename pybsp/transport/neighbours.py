@@ -73,13 +73,15 @@ class Neighbours:
             Whether some show a record.
         """
         near, board, flags = self.near, self.board, 0
+        # The words that `Board.finish` has copied, not the statuses themselves: who has left this exchange may have
+        # written the one of the next already.
         for k, word in enumerate(board.words):
             kinds[near[k]] = word & KIND_AND_FLAGS
             flags |= word
         for k, at, size in board.manifests():
             if at == BY_MESSAGE:
                 late.append((near[k], size))
-            else:
+            else:  # where it lies; it stays there until this processor has entered the next exchange
                 manifests[near[k]] = board.text(k, at, size)
         return flags & SHOWS != 0
 
@@ -93,6 +95,7 @@ class Neighbours:
         for k, (d, word) in enumerate(zip(self.near, board.words, strict=True)):
             alike &= word & FLAGS == kind | SHOWS
             if word & SHOWS and d != self._pid:
+                # Copied: rows are of one parity, and what lies on the board is written over in two exchanges.
                 record = board.record(k)
                 rows[d][WORD : WORD + len(record)] = record
         return alike

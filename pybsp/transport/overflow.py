@@ -36,6 +36,8 @@ class Overflow:
         """
         which = number & 1
         buffers = self.buffers[which]
+        # The first of an exchange: all others have entered the last one, and so have read what lay here in the one
+        # before that.
         if self._numbers[which] != number:
             self._numbers[which], self._taken[which] = number, 0
             buffers.clear()  # the arena has them again
@@ -46,7 +48,7 @@ class Overflow:
         place = pool.place(buffer)
         if place != BY_MESSAGE:
             self._taken[which] += size
-            buffers.append(buffer)
+            buffers.append(buffer)  # referred to, so that the arena gives it to nobody until then
         return place, buffer
 
     def forget(self) -> None:

@@ -91,6 +91,7 @@ class Pad:
             Of each source its number, or None where it is like that: if all is so it is noted. Else whether all showed
             a record.
         """
+        # Written before the exchange is entered, which is what lets others read it.
         at = self._areas[self.parity(FLOATS.size)]  # more has been said where there is data behind bytes
         write_record(self._own_part, at, signature, value)
         log.entered = clock()
@@ -98,6 +99,8 @@ class Pad:
         log.over = clock()  # reading is the computing of what follows
         if not alike:
             return False
+        # Read before this processor enters its next exchange; only then can anybody enter the one after it, whose
+        # records are written over these.
         found = read_records(self._parts, at, signature, like, sources, members)
         if found is None:
             return True

@@ -34,6 +34,7 @@ class ByMessages(ByRequests, Showing):
             self._heads.send_showing(kind, self.pad.taken(), manifests, has_own, self.waiter)
         else:
             self._heads.send(kind, manifests, has_own, self.waiter)
+        # Data goes behind the heads: who reads a manifest then posts the receives for what it announces, in its order.
         flight.send(messages, DATA)
 
     def _post_showing(self, kind: int, parcels: Parcels) -> None:
@@ -46,6 +47,8 @@ class ByMessages(ByRequests, Showing):
             raise TimeoutError
         # Nobody waits for the heads to leave: the next exchange does, before it writes in their memory.
         heads.let_go(self.waiter)
+        # With no data of its own on the way, and nothing for itself, its messages are all in the heads: those of others
+        # are too, if each is mail alone and fits.
         if note is None and not self._flight.leaving and not kind & ~KIND and self.pid not in parcels:
             arrived = heads.mail_alone(kind)
             if arrived is not None:

@@ -74,6 +74,7 @@ class Mixed(Showing):
             raise TimeoutError
         # Nobody waits for the heads to leave: the next exchange does, before it writes in their memory.
         self._heads.let_go(self.waiter)
+        # With all here: what the board lent in the last exchange, and nobody still borrows, is free.
         self.board.finish()
         return self._receive(kind, note, parcels)
 
@@ -89,6 +90,7 @@ class Mixed(Showing):
 
     def _here(self, _: object = None) -> bool:
         """Whether all others have come."""
+        # Both, before anything is read: a processor of this node is not met by a head, nor one of another on the board.
         return self._heads.here() and self.board.here()
 
     def _awaited(self) -> tuple[list[int], list[int]]:

@@ -41,6 +41,7 @@ class Showing(MPITransport):
             None where all said nothing else: it is noted then. Else what the others did.
         """
         try:
+            # As in `MPITransport.post`: of the exchanges before the last nothing is leaving any more.
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
             if parcels:
@@ -48,6 +49,7 @@ class Showing(MPITransport):
                 return self._complete(kind, None, parcels, None)
             if self.pad.show(kind, log, label, counts):
                 return None
+            # Somebody has not shown a record, or has said more: what all say is here, and is read as of any exchange.
             return self._receive(kind, None, NO_PARCELS)
         except BaseException as error:
             return self.left(error, kind)
@@ -70,7 +72,7 @@ class Showing(MPITransport):
             What the sources show: it is noted then. Else, as of `show`, but that nothing is noted.
         """
         try:
-            if self._unfinished:
+            if self._unfinished:  # as in `show`
                 self._flight.see_off(1, self.waiter)
             found = self.pad.show_record(kind, log, label, counts, signature, value, like, sources, members)
             if type(found) is list:
