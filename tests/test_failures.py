@@ -29,7 +29,7 @@ from pybsp.runs import world
 from pybsp.supersteps.gate import Gate
 from pybsp.transport import SYNC
 
-from .launching import LIMIT, Ended, failed_once, finish, mpiexec, python, run, start
+from .launching import LIMIT, Ended, ended_well, failed_once, finish, mpiexec, python, run, start
 
 GRACE = "1"  # seconds, where a test waits for it
 LONG = "1000"  # where it must not come to that
@@ -706,6 +706,44 @@ def test_a_part_ends_on_one_processor_while_others_sync(program: Program) -> Non
     assert sorted(said(ended)) == [0, 1, 2]
 
 
+def test_tracebacks_have_the_programs_steps_alone_where_an_error_of_pybsps_says_what_is_wrong(program: Program) -> None:
+    text = """
+        import traceback
+        import pybsp
+
+        def sends(bsp):
+            bsp.send(9, 1)
+
+        def forgets(bsp):
+            bsp.send(0, 1)
+
+        def divides(bsp):
+            return 1 / bsp.pid
+
+        def has_no_array(bsp):
+            bsp.array(2).put(0, lambda: None)
+
+        for main in sends, forgets, divides, has_no_array:
+            try:
+                pybsp.run(main)
+            except Exception as error:
+                steps = traceback.extract_tb(error.__traceback__)
+                print(main.__name__, type(error).__name__, *[step.name for step in steps])
+        try:
+            pybsp.logp.run(lambda proc: proc.send(7, 1))
+        except pybsp.UsageError as error:
+            print(*[step.name for step in traceback.extract_tb(error.__traceback__)])
+    """
+    ended = ended_well(run([sys.executable, str(program(text))]))
+    assert ended.splitlines() == [
+        "sends UsageError <module> sends",
+        "forgets UsageError <module>",
+        "divides ZeroDivisionError <module> divides",
+        "has_no_array UsageError <module> has_no_array",
+        "<module> <lambda>",
+    ]
+
+
 # -- after the end -----------------------------------------------------------------------------------------------------
 
 
@@ -1111,7 +1149,7 @@ SHOWN = re.compile(r'^  File ".*?([^/"]*)", line (\d+), in', re.MULTILINE)
     ("text", "steps", "ends"),
     [
         ("raise KeyError(bsp.pid)", ["7", "5"], ["KeyError: 0"]),
-        ("bsp.send(9, 1)", ["7", "5", "bsp", "gate"], ["pybsp.errors.UsageError: bsp.send: argument dest: "]),
+        ("bsp.send(9, 1)", ["7", "5"], ["pybsp.errors.UsageError: bsp.send: argument dest: "]),
         (
             "try: wrong(bsp)\n    except ValueError as error: raise KeyError(1) from error",
             ["5", "3", "8", "6"],
@@ -1125,7 +1163,7 @@ SHOWN = re.compile(r'^  File ".*?([^/"]*)", line (\d+), in', re.MULTILINE)
 def test_a_traceback_of_the_simulating_command_has_the_programs_steps(
     tmp_path: Path, text: str, steps: list[str], ends: list[str]
 ) -> None:
-    """Of pybsp's it has those below the program's last one, and it has the causes."""
+    """It has the causes too."""
     path, wrong = tmp_path / "program.py", "def wrong(bsp):\n    raise ValueError(bsp.pid)\n"
     path.write_text(f"import pybsp\n{wrong}def main(bsp):\n    {text}\n\npybsp.run(main)\n")
     ended = run([sys.executable, "-m", "pybsp", "simulate", "-p", "2", str(path)], LIMIT)

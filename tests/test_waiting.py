@@ -790,6 +790,7 @@ def test_the_table_of_keywords_is_that_of_the_functions() -> None:
     functions: dict[str, Callable[..., object]] = {
         "run": pybsp.run,
         "simulate": pybsp.simulate,
+        "predict": pybsp.predict,
         "start_ranks": pybsp.start_ranks,
         "attach": pybsp.attach,
         "logp.run": pybsp.logp.run,

@@ -160,10 +160,14 @@ def from_the_program(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
-def shorten(error: BaseException) -> None:
+def shorten(error: BaseException, called: bool = False) -> None:
     """Leave out of its traceback, and of those of what it came from, the steps of pybsp that lead to the program's.
 
-    What pybsp does below the program's last step stays, as do tracebacks that have no step of it.
+    What pybsp does below the program's last step stays, but for errors of its own, which say what is wrong there; so do
+    tracebacks that have no step of the program.
+
+    Args:
+        called: the program's own steps are above: the traceback of an error of pybsp's own need not have any.
     """
     found: set[int] = set()
     chain: list[BaseException | None] = [error]
@@ -171,11 +175,11 @@ def shorten(error: BaseException) -> None:
         one = chain.pop()
         if one is not None and id(one) not in found:
             found.add(id(one))
-            BaseException.with_traceback(one, _shortened(one.__traceback__))
+            BaseException.with_traceback(one, _shortened(one.__traceback__, isinstance(one, BSPError), called))
             chain += one.__cause__, one.__context__
 
 
-def _shortened(trace: TracebackType | None) -> TracebackType | None:
+def _shortened(trace: TracebackType | None, is_own: bool, called: bool) -> TracebackType | None:
     steps = []
     while trace is not None:
         steps.append(trace)
@@ -184,7 +188,7 @@ def _shortened(trace: TracebackType | None) -> TracebackType | None:
     program = [n for n, step in enumerate(steps) if not (n in runpy or is_ours(step))]
     first, last = (program[0], program[-1]) if program else (max(runpy, default=-1) + 1, -1)
     short: TracebackType | None = None
-    for n in reversed(range(first, len(steps))):
+    for n in reversed(range(first, last + 1 if is_own and (program or called) else len(steps))):
         if n > last or not is_ours(steps[n]):
             short = TracebackType(short, steps[n].tb_frame, steps[n].tb_lasti, steps[n].tb_lineno)
     return short

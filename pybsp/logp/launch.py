@@ -18,7 +18,7 @@ from ..ground import settings
 from ..ground.announcing import announce, announce_once
 from ..ground.clocks import Clock
 from ..ground.convert import check_program
-from ..ground.failures import Failure, failure_of, learned, processor_error, speaker
+from ..ground.failures import Failure, failure_of, learned, processor_error, shorten, speaker
 from ..ground.files import require_outputs
 from ..ground.versions import now, versions
 from ..ledger import chrome
@@ -188,7 +188,11 @@ def run(
         return result
 
     if comm is None:
-        result = session.run(lambda proc: program(proc, *args, **kwargs), check, virtual)
+        try:
+            result = session.run(lambda proc: program(proc, *args, **kwargs), check, virtual)
+        except BaseException as error:
+            shorten(error, called=True)
+            raise
     else:
         check()
         with session.on(comm) as proc:

@@ -17,6 +17,7 @@ from ..checkpoints import asked as checkpoints
 from ..errors import UsageError
 from ..ground import settings
 from ..ground.convert import check_program
+from ..ground.failures import shorten
 from ..ground.files import require_outputs
 from ..ground.managed import managed
 from ..ground.versions import mpi_library
@@ -140,7 +141,11 @@ def run(
         )
         return result
 
-    return session.run(lambda bsp: main(bsp, *args, **kwargs), check, virtual)
+    try:
+        return session.run(lambda bsp: main(bsp, *args, **kwargs), check, virtual)
+    except BaseException as error:
+        shorten(error, called=True)
+        raise
 
 
 def _require_own_keywords(main: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
