@@ -10,9 +10,9 @@ import numpy as np
 
 from .errors import RoutingError, UsageError, argument_error, brief
 from .machines.bsp import BSPMachine
-from .routing.choice import Routing
 
 if TYPE_CHECKING:
+    from .routing.choice import Routing
     from .routing.networks.graph import Ints
     from .routing.networks.injections import Injections
     from .routing.networks.network import Network

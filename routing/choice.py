@@ -2,39 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
 from ..errors import RoutingError, brief
 from ..machines.bsp import BSPMachine
 from ..machines.ebsp import EBSPMachine
 from ..transport import Transport
 from ..transport.router import Direct, Router
 from ..transport.sparse import pays_from
-from .forwarding.options import Forwarding, hypercube_router, two_phase_router
-from .logp.options import ALGORITHMS, LogPRouting
-from .multibutterfly.options import MultibutterflyRouting, multibutterfly_router
 from .sparse import SparseRouter
 
-Routing = str | LogPRouting | Forwarding | MultibutterflyRouting  # what `router=` of a run may be
+if TYPE_CHECKING:
+    from .forwarding.options import Forwarding
+    from .logp.options import LogPRouting
+    from .multibutterfly.options import MultibutterflyRouting
 
-_ROUTINGS: dict[str, Routing] = {
-    "direct": "direct",
-    "sparse": "sparse",
-    "two-phase": two_phase_router(),
-    "hypercube": hypercube_router(),
-    "multibutterfly": multibutterfly_router(),
-    **{f"logp-{name}": LogPRouting(name) for name in ALGORITHMS},
-}
+    Routing = str | LogPRouting | Forwarding | MultibutterflyRouting  # what `router=` of a run may be
+
+_PLAIN = (  # without options
+    "direct",
+    "sparse",
+)
+
+
+@cache
+def _with_options() -> Mapping[str, Routing]:
+    """Those whose options are loaded only where such a router is asked for."""
+    from .forwarding.options import hypercube_router, two_phase_router
+    from .logp.options import ALGORITHMS, LogPRouting
+    from .multibutterfly.options import multibutterfly_router
+
+    return {
+        "two-phase": two_phase_router(),
+        "hypercube": hypercube_router(),
+        "multibutterfly": multibutterfly_router(),
+        **{f"logp-{name}": LogPRouting(name) for name in ALGORITHMS},
+    }
 
 
 def named(routing: Routing) -> Routing:
     """What was asked for by its name, if it was; a RoutingError where there is none of that name."""
-    if isinstance(routing, LogPRouting | Forwarding | MultibutterflyRouting):
+    if isinstance(routing, str) and routing in _PLAIN:
         return routing
-    if not isinstance(routing, str) or routing not in _ROUTINGS:
+    others = _with_options()
+    if isinstance(routing, tuple(map(type, others.values()))):
+        return routing
+    if not isinstance(routing, str) or routing not in others:
+        names = ", ".join(sorted([*_PLAIN, *others]))
         raise RoutingError(
-            f"router: expected one of {', '.join(sorted(_ROUTINGS))} or what a function pybsp.routing.*_router gives, "
-            f"got {brief(routing)}"
+            f"router: expected one of {names} or what a function pybsp.routing.*_router gives, got {brief(routing)}"
         )
-    return _ROUTINGS[routing]
+    return others[routing]
 
 
 def name_of(routing: Routing) -> str:
@@ -68,6 +88,9 @@ def router(routing: Routing, transport: Transport) -> Router:
     """The router over a transport; `routing` has been resolved."""
     if isinstance(routing, str):
         return SparseRouter(transport) if routing == "sparse" else Direct(transport)
+    from .forwarding.options import Forwarding
+    from .multibutterfly.options import MultibutterflyRouting
+
     if isinstance(routing, Forwarding):
         if routing.name == "two-phase":
             from .forwarding.two_phase import TwoPhaseRouter

@@ -36,7 +36,7 @@ LINES = {
         '    "linear-array": (1, 2,': '    "star": (1, 2, 3, 8),\n',
     },
     "routing/choice.py": {
-        '    "sparse": "sparse",\n': '    "counting": "counting",\n',
+        '    "sparse",\n': '    "counting",\n',
         '    if isinstance(routing, str):\n        return SparseRouter': MAKE,
     },
 }  # fmt: skip

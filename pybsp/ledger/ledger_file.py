@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import sys
 from contextlib import suppress
 from functools import partial
@@ -198,6 +197,8 @@ def append_run(path: str | os.PathLike[str], run: dict[str, Any], first: bool) -
 
 def _copy_runs(path: Path, file: TextIO) -> None:
     """Write a ledger file again, as bytes, which is quicker; what comes next is written over its end."""
+    import shutil  # nobody else needs it
+
     with path.open("rb") as earlier:
         begin = earlier.read(len(_HEAD))
         earlier.seek(-min(len(_TAIL), path.stat().st_size), os.SEEK_END)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -101,13 +99,13 @@ def require_nodes(argument: str, hosts: str, variables: Mapping[str, str] = os.e
 
 def kinds() -> list[str]:
     """What `srun --mpi=list` names; empty where there is no srun."""
-    if shutil.which("srun") is None:
-        return []
     return re.findall(r"^(?:srun:)?\s+(\w+)\s*$", "".join(_answer("srun", "--mpi=list")), re.MULTILINE)
 
 
 def _answer(*command: str) -> tuple[str, str]:
     """What a command of Slurm's prints, on both outputs; nothing where there is none, or it takes too long."""
+    import subprocess  # ranks ask Slurm nothing, and start without it
+
     try:
         requested = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT)
     except (OSError, subprocess.TimeoutExpired):
@@ -117,6 +115,8 @@ def _answer(*command: str) -> tuple[str, str]:
 
 def works(kind: str) -> bool:
     """Whether a step of one task starts with a kind: some that are listed cannot be loaded."""
+    import subprocess  # likewise
+
     requested = ["srun", f"--mpi={kind}", "--ntasks=1", "--nodes=1", "true"]
     try:
         return subprocess.run(requested, capture_output=True, stdin=subprocess.DEVNULL, timeout=_LIMIT).returncode == 0

@@ -53,7 +53,9 @@ def look(transport: MPITransport, machine: BSPMachine) -> Latency | None:
 
 def typical(exchanges: NDArray[np.float64]) -> float:
     """Seconds of an exchange in which nobody had to wait for a turn on a core, of those that were found."""
-    return float(np.median(exchanges[exchanges <= OWN_TURN * np.quantile(exchanges, 0.1)]))
+    ascending = np.sort(exchanges)  # np.quantile and np.median load numpy.ma, which takes longer than the supersteps
+    found = ascending[ascending <= OWN_TURN * ascending[len(ascending) // 10]]
+    return float(found[[(len(found) - 1) // 2, len(found) // 2]].mean())
 
 
 def as_now(machine: BSPMachine, latency: Latency | None) -> BSPMachine:

@@ -29,7 +29,7 @@ from ..machines.bsp import BSPMachine
 from ..machines.in_force import machine_in_force
 from ..parts.totals import exchange_totals
 from ..processes import notebook
-from ..routing.choice import Routing, name_of, named, resolved
+from ..routing.choice import name_of, named, resolved
 from ..routing.choice import router as make_router
 from ..supersteps.superstep import SuperstepEngine
 from ..transport import BEGIN
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ..checkpoints.record import Recorder
     from ..checkpoints.saver import Saver
     from ..ledger.trace import Tracer
+    from ..routing.choice import Routing
 
 Result = TypeVar("Result")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import re
 from collections.abc import Sequence
@@ -63,9 +64,8 @@ class Place(NamedTuple):
 
 def folder() -> Path:
     """Where machine files are that runs have measured; an OSError or RuntimeError where the user has no such place."""
-    from platformdirs import user_cache_path
-
-    return user_cache_path("pybsp") / "machines"
+    chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (chosen if chosen.is_absolute() else Path.home() / ".cache") / "pybsp" / "machines"
 
 
 _read: dict[Path, tuple[Any, BSPMachine]] = {}  # with what tells one state of a file from another

@@ -41,7 +41,7 @@ from ..machines.machine_file import require_machine
 from ..on_network import Steps, steps_of
 from ..parts.totals import largest, sums
 from ..rides.shown import AsShown
-from ..routing.choice import Routing, resolved
+from ..routing.choice import resolved
 from ..routing.choice import router as make_router
 from ..supersteps.superstep import SuperstepEngine
 from ..transport.router import Direct
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ..checkpoints.failing import Failures
     from ..ledger.chrome import TraceFile
     from ..ledger.trace import Tracer
+    from ..routing.choice import Routing
     from ..routing.networks.network import Network
 
 

@@ -12,7 +12,6 @@ import math
 import os
 import select
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -659,6 +658,8 @@ def _reporting_wait() -> Iterator[None]:
 
     Another process says it, which ends with this one: Python starts no threads at exit, and does not fork.
     """
+    import subprocess  # nobody else needs it
+
     after = _warn_after()
     if after == 0:
         yield
