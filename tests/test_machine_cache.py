@@ -52,16 +52,6 @@ def kept(place: Place = HERE, machine: BSPMachine = MACHINE) -> Path:
     return path
 
 
-def test_the_cache_is_in_the_home_but_where_the_user_has_another(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
-    monkeypatch.setenv("HOME", "/home/me")
-    assert HERE.path().parent == cache / "pybsp" / "machines"
-    for elsewhere in ("", "cache"):  # by its standard a folder that is no absolute path is none
-        monkeypatch.setenv("XDG_CACHE_HOME", elsewhere)
-        assert HERE.path().parent == Path("/home/me/.cache/pybsp/machines")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert HERE.path().parent == Path("/home/me/.cache/pybsp/machines")
-
-
 def test_a_machine_file_is_found_by_p_placement_library_and_host(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find(HERE) == (None, None)
     kept()

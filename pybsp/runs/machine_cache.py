@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import re
 from collections.abc import Sequence
@@ -64,8 +63,9 @@ class Place(NamedTuple):
 
 def folder() -> Path:
     """Where machine files are that runs have measured; an OSError or RuntimeError where the user has no such place."""
-    chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (chosen if chosen.is_absolute() else Path.home() / ".cache") / "pybsp" / "machines"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("pybsp") / "machines"
 
 
 _read: dict[Path, tuple[Any, BSPMachine]] = {}  # with what tells one state of a file from another
