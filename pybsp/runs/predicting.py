@@ -6,7 +6,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from ..errors import UsageError, argument_error, brief
 from ..ground import settings
@@ -18,9 +18,11 @@ from ..machines.in_force import resized
 from ..machines.machine_file import require_machine
 from ..processes import process
 from ..rides.shown import shown_by
-from ..routing.choice import Routing
 from . import heap, simulation, threads
 from .keywords import check_keywords, differs, flag_of
+
+if TYPE_CHECKING:
+    from ..routing.choice import Routing
 
 
 def predict(
