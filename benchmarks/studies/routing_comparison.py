@@ -24,7 +24,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from rich.table import Table
@@ -42,8 +42,10 @@ from pybsp.routing import (
     two_phase_router,
 )
 from pybsp.routing import networks as of_packets
-from pybsp.routing.choice import Routing
 from pybsp.routing.logp.options import ALGORITHMS
+
+if TYPE_CHECKING:
+    from pybsp.routing.choice import Routing
 
 WORDS = 64  # of a packet
 PACKET = 8 * WORDS + 48  # bytes: a packet, and the description of its parcel
