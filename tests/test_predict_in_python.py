@@ -14,6 +14,7 @@ import pytest
 import pybsp
 from pybsp import collectives
 from pybsp.cli import main as command
+from pybsp.ledger.prediction import Prediction
 from pybsp.machines.bsp import BSPMachine
 from pybsp.runs import simulation
 
@@ -142,6 +143,17 @@ def test_a_ledger_is_predicted_on_another_machine_as_by_the_command(
     assert {row[0]: float(row[2]) for row in printed} == pytest.approx(
         {**{label: one.time for label, one in again.labels.items()}, "total": again.time}, rel=1e-3
     )
+
+
+def test_a_prediction_says_what_its_time_goes_to() -> None:
+    one = Prediction("ring", 4, 1, computing=3.0, waiting=1.0, exchange=6.0, latency=2.0)
+    assert (one.time, one.imbalance, one.parts) == (9.0, 1.5, pytest.approx((3 / 9, 4 / 9, 2 / 9)))
+    assert (one.bar, one.in_parts, one.labels) == ("-", False, {})
+    shares = "33.3 % computing, 44.4 % exchange, 22.2 % latency"
+    assert repr(one) == f"<prediction of 'ring': p = 4, 1 superstep, 9 s: {shares}>"
+    nothing = Prediction("", 2, 0, 0.0, 0.0, 0.0, 0.0, error=0.1234)
+    assert (nothing.imbalance, nothing.parts, nothing.bar) == (1.0, (0.0, 0.0, 0.0), "0.12")
+    assert repr(nothing).startswith("<prediction: p = 2, 0 supersteps, 0 s: 0 % computing")
 
 
 def test_a_prediction_is_plain_data_text_and_a_table_in_a_notebook() -> None:
