@@ -14,7 +14,7 @@ import pytest
 import pybsp
 from pybsp import collectives
 from pybsp.cli import main as command
-from pybsp.ledger.prediction import Prediction
+from pybsp.ledger.prediction import Prediction, Predictions
 from pybsp.machines.bsp import BSPMachine
 from pybsp.runs import simulation
 
@@ -154,6 +154,30 @@ def test_a_prediction_says_what_its_time_goes_to() -> None:
     nothing = Prediction("", 2, 0, 0.0, 0.0, 0.0, 0.0, error=0.1234)
     assert (nothing.imbalance, nothing.parts, nothing.bar) == (1.0, (0.0, 0.0, 0.0), "0.12")
     assert repr(nothing).startswith("<prediction: p = 2, 0 supersteps, 0 s: 0 % computing")
+
+
+def of_times(*times: float) -> Predictions:
+    """Predictions of so many seconds of computing, with p = 1, 2, ..."""
+    return Predictions([Prediction("", p, 1, time, 0.0, 0.0, 0.0) for p, time in enumerate(times, 1)], MACHINE)
+
+
+def test_speedups_are_those_of_times_below_a_second_of_none_and_of_more_than_there_are_numbers_for() -> None:
+    assert of_times(0.5, 0.25, 0.0).speedup.tolist() == [1.0, 2.0, 1.0]
+    assert np.isnan(of_times(np.inf, np.inf).speedup).all()
+
+
+def test_predictions_of_none_of_one_and_of_many_p_have_a_text_and_plain_data() -> None:
+    none, one, many = (of_times(*[1.0] * number) for number in (0, 1, 9))
+    assert [repr(found) for found in (none, many[:8], many)] == [
+        "<predictions: p = none>",
+        "<predictions: p = 1, 2, 3, 4, 5, 6, 7, 8>",
+        "<predictions: p = 1, 2, 3, 4, 5, 6, 7, 8, ...>",
+    ]
+    assert "speed-up over p = 3" in str(many[2:])
+    assert " over" not in str(none)
+    assert none.to_dict() == {"speedup": [], "efficiency": []}
+    assert (one.to_dict()["time"], list(one.to_dict())[0]) == ([1.0], "p")
+    assert none._repr_html_().count("<svg") == 0
 
 
 def test_a_prediction_is_plain_data_text_and_a_table_in_a_notebook() -> None:
