@@ -21,7 +21,7 @@ from pybsp.commands.predict import _runs
 from pybsp.ledger.ledger import Ledger
 from pybsp.ledger.ledger_file import append_run, read
 from pybsp.ledger.log import INDICES, SECONDS, Log, combine
-from pybsp.ledger.prediction import Prediction, Predictions, in_order, predicted
+from pybsp.ledger.prediction import Prediction, Predictions, in_order, of_runs, predicted
 from pybsp.ledger.prediction_pictures import pictures
 from pybsp.ledger.records import Record, Supersteps
 from pybsp.machines.bsp import BSPMachine
@@ -801,6 +801,7 @@ def test_indices_of_patterns_that_are_made_cost_by_their_number(
     ledger = Ledger(machine, log)
     assert [record.exchange_predicted for record in ledger] == [101, 1 + 0.5 * 10, 101 + 0.5 * 30]
     assert predicted(in_order(ledger, ledger.index_bytes), machine).exchange == 101 + 6 + 116
+    assert of_runs([ledger, ledger], machine, 1.0).exchange == 2 * (101 + 6 + 116)
     ledger.save(tmp_path / "ledger.json")
     machine.save(tmp_path / "machine.json")
     assert command(["predict", str(tmp_path / "ledger.json"), "--machine", str(tmp_path / "machine.json")]) == 0

@@ -156,6 +156,15 @@ def test_a_prediction_says_what_its_time_goes_to() -> None:
     assert repr(nothing).startswith("<prediction: p = 2, 0 supersteps, 0 s: 0 % computing")
 
 
+def test_what_is_computed_after_the_last_superstep_has_a_mean_too() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.sync()
+        bsp.work(1e9 * bsp.pid)
+
+    after = pybsp.simulate(main, machine=MACHINE).ledger.predict(MACHINE, faster=2).labels["(after the last)"]
+    assert (after.supersteps, after.computing, after.waiting, after.exchange) == pytest.approx((0, 1.5, 0.75, 0.0))
+
+
 def of_times(*times: float) -> Predictions:
     """Predictions of so many seconds of computing, with p = 1, 2, ..."""
     return Predictions([Prediction("", p, 1, time, 0.0, 0.0, 0.0) for p, time in enumerate(times, 1)], MACHINE)
