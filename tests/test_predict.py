@@ -23,7 +23,7 @@ from pybsp.ledger.ledger_file import append_run, read
 from pybsp.ledger.log import INDICES, SECONDS, Log, combine
 from pybsp.ledger.prediction import Prediction, Predictions, in_order, of_runs, predicted
 from pybsp.ledger.prediction_pictures import pictures
-from pybsp.ledger.records import Record, Supersteps
+from pybsp.ledger.records import PartTotals, Record, Supersteps
 from pybsp.machines.bsp import BSPMachine
 from pybsp.processes import process
 from pybsp.processes.forked import forked
@@ -785,6 +785,14 @@ def test_what_other_supersteps_compute_between_two_of_a_way_counts_half() -> Non
     assert predicted(in_order(ledger), ledger.machine).exchange == pytest.approx(sum(expected))  # type: ignore[arg-type]
     faster = predicted(in_order(ledger), ledger.machine, 2.0)  # type: ignore[arg-type]
     assert faster.exchange == pytest.approx(1.5e-4 + 1.5e-4 + 1.5e-4)
+
+
+@pytest.mark.parametrize(("seconds", "late"), [(0.0, 0.0), (2.0, 2.0)])
+def test_exchanges_of_parts_are_late_by_what_parts_compute_alone(seconds: float, late: float) -> None:
+    machine = BSPMachine(2, g=0.0, l=1.0, r=1.0, late=(("put", 1.0),), after=((1.0, 1.0, 1.0, 1.0, 1.0),))
+    parts = PartTotals(2, work=0.0, h=2, messages=2, M=4, predicted=0.0, measured=0.0, seconds=seconds, ways=BY_PUT)
+    found = predicted([], machine, parts_after=[parts])
+    assert (found.exchange, found.latency) == pytest.approx((2.0 + late, 2.0))
 
 
 def test_indices_of_patterns_that_are_made_cost_by_their_number(

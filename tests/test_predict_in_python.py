@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 import pybsp
 from pybsp import collectives
 from pybsp.cli import main as command
+from pybsp.ledger import prediction_pictures
+from pybsp.ledger.pictures import ROWS, more_labels
 from pybsp.ledger.prediction import Prediction, Predictions
 from pybsp.machines.bsp import BSPMachine
 from pybsp.runs import simulation
@@ -185,7 +188,7 @@ def test_predictions_of_none_of_one_and_of_many_p_have_a_text_and_plain_data() -
     assert "speed-up over p = 3" in str(many[2:])
     assert " over" not in str(none)
     assert none.to_dict() == {"speedup": [], "efficiency": []}
-    assert (one.to_dict()["time"], list(one.to_dict())[0]) == ([1.0], "p")
+    assert (one.to_dict()["p"], one.to_dict()["time"], "label" in one.to_dict()) == ([1], [1.0], False)
     assert none._repr_html_().count("<svg") == 0
 
 
@@ -208,6 +211,56 @@ def test_a_prediction_is_plain_data_text_and_a_table_in_a_notebook() -> None:
     one = found[1]._repr_html_()
     assert all(text in one for text in ("<td>ring</td>", "<td>total</td>", "p = 4: 5.25 s predicted"))
     assert one.count("<tr") == 1 + 2 + 1
+
+
+@pytest.mark.parametrize("weak", [False, True])
+def test_pictures_have_figures_of_each_p_beside_what_they_would_be_at_best(
+    monkeypatch: pytest.MonkeyPatch, weak: bool
+) -> None:
+    drawn: list[tuple[list[list[float]], list[str], list[str], list[bool]]] = []
+
+    def lines(p: Any, curves: Any, names: Any, along: Any, up: Any) -> str:
+        assert p.tolist() == [2, 4, 8]
+        drawn.append(([curve.tolist() for curve in curves], names, [along.name, up.name], [along.log, up.log]))
+        return "-"
+
+    monkeypatch.setattr(prediction_pictures, "lines", lines)
+    found = [Prediction("", p, 1, 3.0, 1.0, 5.0, 1.0) for p in (2, 4, 8)]
+    assert [*prediction_pictures.pictures(Predictions(found, MACHINE, weak))][:-2:2] == [
+        "<h3>Time</h3>",
+        "<h3>Speed-up over p = 2</h3>",
+        "<h3>Efficiency</h3>",
+        "<h3>Imbalance of computing (largest over mean)</h3>",
+    ]
+    best = ([8.0] * 3, "that of p = 2") if weak else ([8.0, 4.0, 2.0], "that of p = 2, divided")
+    speedup = [1.0, 2.0, 4.0] if weak else [1.0] * 3
+    efficiency = [1.0] * 3 if weak else [1.0, 0.5, 0.25]
+    assert drawn == [
+        ([[8.0] * 3, best[0]], ["predicted", best[1]], ["p", "seconds"], [True, True]),
+        ([speedup, [1.0, 2.0, 4.0]], ["predicted", "as many times as processors"], ["p", "speed-up"], [True, True]),
+        ([efficiency], [""], ["p", "speed-up a processor"], [True, False]),
+        ([[1.5] * 3], [""], ["p", "largest/mean"], [True, False]),
+    ]
+
+
+@pytest.mark.parametrize("times", [(1.0,), (1.0, 0.0)], ids=["one p", "no time"])
+def test_of_one_p_or_of_no_time_there_are_only_the_parts(times: tuple[float, ...]) -> None:
+    page = of_times(*times)._repr_html_()
+    assert re.findall("<h3>(.*?)</h3>", page) == ["What it goes to"]
+    assert re.findall("<title>(.*?)</title>", page) == [f"p = {p}: {time:g} s" for p, time in enumerate(times, 1)]
+
+
+def test_of_many_labels_a_notebook_shows_the_dearest_in_the_order_of_their_times() -> None:
+    labels = {f"label {k}": Prediction(f"label {k}", 2, 1, k / 4, 0.0, 0.0, 0.0) for k in range(ROWS + 2)}
+    for number, order in (ROWS, range(ROWS)), (ROWS + 2, range(ROWS + 1, 1, -1)):
+        of_some = {name: labels[name] for name in list(labels)[:number]}
+        shown = Prediction("", 2, number, 9.0, 0.0, 0.0, 0.0, labels=of_some)._repr_html_()
+        assert re.findall("<tr[^>]*><td>(.*?)</td>", shown) == [*(f"label {k}" for k in order), "total"]
+        assert shown.endswith(f"</div>{more_labels(number - ROWS)}")
+    one = Prediction("", 2, 1, 3.0, 0.0, 1.0, 0.0, labels={"a": Prediction("a", 2, 1, 1.0, 0.5, 0.0, 0.0)})
+    first, last = (re.findall("<td>(.*?)</td>", row) for row in one._repr_html_().split("<tr")[2:])
+    assert first == ["a", "1", "1", "-", "2", "100 %", "0 %", "0 %", "25 %"]
+    assert last == ["total", "1", "4", "-", "1", "75 %", "25 %", "0 %", "100 %"]
 
 
 def test_labels_of_a_program_are_no_markup_in_a_notebook() -> None:
