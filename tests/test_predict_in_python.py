@@ -105,6 +105,8 @@ def test_small_collectives_are_predicted_as_ranks_have_them() -> None:
     (found,) = pybsp.predict(main, p=[4], machine=one_host, measure=False)
     ledger = pybsp.simulate(main, machine=one_host).ledger
     assert found.exchange < 100 < ledger.predict(one_host).exchange
+    (routed,) = pybsp.predict(main, p=4, machine=one_host, measure=False, router="two-phase")
+    assert routed.exchange > 100, "routers have messages alone"
 
 
 def test_the_machine_is_that_of_the_setting_if_none_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +152,8 @@ def test_a_ledger_is_predicted_on_another_machine_as_by_the_command(
 
 def test_a_prediction_says_what_its_time_goes_to() -> None:
     one = Prediction("ring", 4, 1, computing=3.0, waiting=1.0, exchange=6.0, latency=2.0)
-    assert (one.time, one.imbalance, one.parts) == (9.0, 1.5, pytest.approx((3 / 9, 4 / 9, 2 / 9)))
+    assert (one.time, one.imbalance) == (9.0, 1.5)
+    assert one.parts == pytest.approx((3 / 9, 4 / 9, 2 / 9))
     assert (one.bar, one.in_parts, one.labels) == ("-", False, {})
     shares = "33.3 % computing, 44.4 % exchange, 22.2 % latency"
     assert repr(one) == f"<prediction of 'ring': p = 4, 1 superstep, 9 s: {shares}>"
@@ -276,6 +279,7 @@ def test_labels_of_a_program_are_no_markup_in_a_notebook() -> None:
 def no_machine(bsp: pybsp.BSP) -> None: ...
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -287,13 +291,24 @@ def no_machine(bsp: pybsp.BSP) -> None: ...
         ({"p": 2, "machine": BSPMachine(1, g=0.0, l=1e-6, r=1e9)}, "argument machine: measured with p = 1"),
         ({"p": 2, "faster": 0}, "pybsp.predict: argument faster: expected a finite number above 0, got 0"),
         ({"p": 2, "weak": np.zeros(2)}, "pybsp.predict: argument weak"),
+        ({"p": 2, "measure": np.zeros(2)}, "pybsp.predict: argument measure"),
+        ({"main": 3, "p": 2}, "pybsp.predict: argument main"),
     ],
-    ids=["no p", "a text", "p = 0", "no machine", "a path", "measured alone", "not faster", "weak"],
+    ids=["no p", "a text", "p = 0", "no machine", "a path", "measured alone", "not faster", "weak", "measure", "main"],
 )
 def test_what_it_cannot_predict_is_refused_with_what_was_expected(arguments: dict[str, Any], error: str) -> None:
     with pytest.raises(pybsp.UsageError) as caught:
-        pybsp.predict(no_machine, **{"machine": MACHINE, **arguments})
+        pybsp.predict(**{"main": no_machine, "machine": MACHINE, **arguments})
     assert error in str(caught.value)
+
+
+def test_a_machine_file_that_was_measured_alone_is_refused_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    BSPMachine(1, g=0.0, l=1e-6, r=1e9).save(tmp_path / "machine.json")
+    monkeypatch.setenv("PYBSP_MACHINE", str(tmp_path / "machine.json"))
+    with pytest.raises(pybsp.UsageError, match=r"^machine file .*machine\.json: measured with p = 1"):
+        pybsp.predict(no_machine, p=2)
 
 
 def test_a_keyword_that_the_program_has_too_is_refused() -> None:
@@ -304,6 +319,14 @@ def test_a_keyword_that_the_program_has_too_is_refused() -> None:
     with pytest.raises(pybsp.UsageError, match=r"predict: argument machine: expected it to be for pybsp\.predict"):
         pybsp.predict(main, p=2, machine=MACHINE)
     assert pybsp.predict(main, "mine", p=2, machine=MACHINE, measure=False, timeout=-1).p.tolist() == [2]
+
+    def other(bsp: pybsp.BSP, measure: bool = True, weak: bool = False, router: str = "") -> None: ...
+
+    given: dict[str, Any] = {"measure": False, "weak": True, "router": "two-phase"}
+    for name, value in given.items():
+        with pytest.raises(pybsp.UsageError, match=f"predict: argument {name}: expected it to be for"):
+            pybsp.predict(other, p=2, machine=MACHINE, **{name: value})
+    assert pybsp.predict(other, p=2, machine=MACHINE)[0].supersteps == 0
 
 
 @pytest.mark.parametrize(
@@ -322,6 +345,7 @@ def test_a_ledger_refuses_what_it_cannot_be_predicted_by(arguments: Any, error: 
     assert error in str(caught.value)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("factors", "error"),
     [
