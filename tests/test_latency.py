@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from pybsp.commands.table import notes
+from pybsp.ground.chunk import COLUMNS
+from pybsp.ledger.log import MEASURED, SECONDS
 from pybsp.ledger.records import Supersteps
 from pybsp.machines.bsp import BSPMachine
-from pybsp.runs.latency import Latency, as_now, typical
+from pybsp.runs import latency
+from pybsp.runs.latency import Latency, as_now, look, typical
 from pybsp.ways import BY_MAIL, BY_PUT
 
 from .launching import ended_well, mpiexec, python, run
@@ -86,6 +90,40 @@ def test_exchanges_in_which_one_waits_for_a_turn_on_a_core_do_not_count() -> Non
     together = np.linspace(3e-7, 5e-7, 41)
     assert typical(together) == pytest.approx(4e-7)
     assert typical(np.concatenate((np.full(59, 1e-4), together))) == pytest.approx(4e-7)
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        ALONE,
+        BSPMachine(2, 1e-9, 1e-6, 1e9, calibrated=False, exchange=ALONE),
+        BSPMachine(2, 1e-9, 1e-6, 1e9, cost="max", exchange=ALONE),
+    ],
+    ids=["knows no exchanges alone", "not calibrated", "overlaps"],
+)
+def test_of_another_machine_nobody_looks(monkeypatch: pytest.MonkeyPatch, machine: BSPMachine) -> None:
+    monkeypatch.delattr(latency, "near_enough")
+    assert look(None, machine) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(("now", "counts"), [(2.4e-8, False), (2.6e-8, True), (1.5e-6, True), (1.7e-6, False)])
+def test_an_exchange_of_nothing_that_takes_eight_times_as_long_or_an_eighth_is_not_for_distance(
+    monkeypatch: pytest.MonkeyPatch, now: float, counts: bool
+) -> None:
+    rows = np.zeros((3, COLUMNS))
+    rows[:, SECONDS], rows[:, MEASURED] = 1.0, 1.0 + now
+    synced: list[int] = []
+    log = SimpleNamespace(table=lambda first: rows[first:])
+    engine = SimpleNamespace(account=SimpleNamespace(log=log), sync=lambda: synced.append(1))
+    monkeypatch.setattr(latency, "near_enough", lambda _: True)
+    monkeypatch.setattr(latency, "engine_aside", lambda _: engine)
+    monkeypatch.setattr(latency, "exchange_ledger", lambda *_: None)
+    found = look(SimpleNamespace(hosts=("here",) * 2), MACHINE)  # type: ignore[arg-type]
+    assert found is None if not counts else found is not None
+    if found is not None:
+        assert found == pytest.approx((now, 2e-7), rel=1e-6)
+    assert len(synced) == latency.SUPERSTEPS
 
 
 def test_a_word_takes_as_much_longer_as_an_exchange_of_nothing() -> None:

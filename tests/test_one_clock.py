@@ -21,7 +21,7 @@ from pybsp.arrays.pattern import Pattern
 from pybsp.ground.chunk import COLUMNS
 from pybsp.ledger import account
 from pybsp.ledger.account import Account
-from pybsp.ledger.log import INDICES, MEAN, MEASURED, SECONDS, Log, combine, ridden, spans
+from pybsp.ledger.log import INDICES, MEAN, MEASURED, SECONDS, Log, by_one_clock, combine, ridden, spans
 from pybsp.ledger.trace import Tracer
 from pybsp.messages.mail import Mail
 from pybsp.parts.totals import Stay, Stays
@@ -65,6 +65,14 @@ def test_computing_goes_from_the_last_end_to_the_last_entry() -> None:
 def test_who_begins_late_is_waited_for() -> None:
     rows = combined(noted((1, 12), began=100.0), noted((1, 2), began=110.0))
     assert (rows[0, SECONDS], rows[0, MEASURED]) == (1, 2)
+
+
+def test_a_clock_is_put_right_where_it_has_a_superstep_end_before_all_have_entered_it() -> None:
+    """The first processor enters at 6 and 12 s, and ends at 9 and 15 s."""
+    seconds, measured = np.array([[1.0, 2.0], [2.0, 1.0]]), np.array([[4.0, 5.0], [3.0, 2.0]])
+    for other, found in (([5.0, 11.0], [5.0, 11.0]), ([1.0, 8.0], [3.0, 10.0]), ([9.0, 15.0], [7.0, 14.0])):
+        begins = np.array([[5.0, 10.0], [100.0 + other[0], 100.0 + other[1]]])
+        assert by_one_clock(begins, seconds, measured, [0.0, 100.0]).tolist() == [[5.0, 10.0], found]
 
 
 def test_what_is_left_out_between_two_supersteps_is_in_neither() -> None:

@@ -21,9 +21,9 @@ from pybsp.commands.predict import _runs
 from pybsp.ledger.ledger import Ledger
 from pybsp.ledger.ledger_file import append_run, read
 from pybsp.ledger.log import INDICES, SECONDS, Log, combine
-from pybsp.ledger.prediction import Prediction, Predictions, in_order, predicted
+from pybsp.ledger.prediction import Prediction, Predictions, in_order, of_runs, predicted
 from pybsp.ledger.prediction_pictures import pictures
-from pybsp.ledger.records import Record, Supersteps
+from pybsp.ledger.records import PartTotals, Record, Supersteps
 from pybsp.machines.bsp import BSPMachine
 from pybsp.processes import process
 from pybsp.processes.forked import forked
@@ -821,6 +821,14 @@ def test_what_other_supersteps_compute_between_two_of_a_way_counts_half() -> Non
     assert faster.exchange == pytest.approx(1.5e-4 + 1.5e-4 + 1.5e-4)
 
 
+@pytest.mark.parametrize(("seconds", "late"), [(0.0, 0.0), (2.0, 2.0)])
+def test_exchanges_of_parts_are_late_by_what_parts_compute_alone(seconds: float, late: float) -> None:
+    machine = BSPMachine(2, g=0.0, l=1.0, r=1.0, late=(("put", 1.0),), after=((1.0, 1.0, 1.0, 1.0, 1.0),))
+    parts = PartTotals(2, work=0.0, h=2, messages=2, M=4, predicted=0.0, measured=0.0, seconds=seconds, ways=BY_PUT)
+    found = predicted([], machine, parts_after=[parts])
+    assert (found.exchange, found.latency) == pytest.approx((2.0 + late, 2.0))
+
+
 def test_indices_of_patterns_that_are_made_cost_by_their_number(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -835,6 +843,7 @@ def test_indices_of_patterns_that_are_made_cost_by_their_number(
     ledger = Ledger(machine, log)
     assert [record.exchange_predicted for record in ledger] == [101, 1 + 0.5 * 10, 101 + 0.5 * 30]
     assert predicted(in_order(ledger, ledger.index_bytes), machine).exchange == 101 + 6 + 116
+    assert of_runs([ledger, ledger], machine, 1.0).exchange == 2 * (101 + 6 + 116)
     ledger.save(tmp_path / "ledger.json")
     machine.save(tmp_path / "machine.json")
     assert command(["predict", str(tmp_path / "ledger.json"), "--machine", str(tmp_path / "machine.json")]) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ import pytest
 import pybsp
 from pybsp import collectives
 from pybsp.cli import main as command
+from pybsp.ledger import prediction_pictures
+from pybsp.ledger.pictures import ROWS, more_labels
+from pybsp.ledger.prediction import Prediction, Predictions
 from pybsp.machines.bsp import BSPMachine
 from pybsp.runs import simulation
 
@@ -101,6 +105,8 @@ def test_small_collectives_are_predicted_as_ranks_have_them() -> None:
     (found,) = pybsp.predict(main, p=[4], machine=one_host, measure=False)
     ledger = pybsp.simulate(main, machine=one_host).ledger
     assert found.exchange < 100 < ledger.predict(one_host).exchange
+    (routed,) = pybsp.predict(main, p=4, machine=one_host, measure=False, router="two-phase")
+    assert routed.exchange > 100, "routers have messages alone"
 
 
 def test_the_machine_is_that_of_the_setting_if_none_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,6 +150,51 @@ def test_a_ledger_is_predicted_on_another_machine_as_by_the_command(
     )
 
 
+def test_a_prediction_says_what_its_time_goes_to() -> None:
+    one = Prediction("ring", 4, 1, computing=3.0, waiting=1.0, exchange=6.0, latency=2.0)
+    assert (one.time, one.imbalance) == (9.0, 1.5)
+    assert one.parts == pytest.approx((3 / 9, 4 / 9, 2 / 9))
+    assert (one.bar, one.in_parts, one.labels) == ("-", False, {})
+    shares = "33.3 % computing, 44.4 % exchange, 22.2 % latency"
+    assert repr(one) == f"<prediction of 'ring': p = 4, 1 superstep, 9 s: {shares}>"
+    nothing = Prediction("", 2, 0, 0.0, 0.0, 0.0, 0.0, error=0.1234)
+    assert (nothing.imbalance, nothing.parts, nothing.bar) == (1.0, (0.0, 0.0, 0.0), "0.12")
+    assert repr(nothing).startswith("<prediction: p = 2, 0 supersteps, 0 s: 0 % computing")
+
+
+def test_what_is_computed_after_the_last_superstep_has_a_mean_too() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        bsp.sync()
+        bsp.work(1e9 * bsp.pid)
+
+    after = pybsp.simulate(main, machine=MACHINE).ledger.predict(MACHINE, faster=2).labels["(after the last)"]
+    assert (after.supersteps, after.computing, after.waiting, after.exchange) == pytest.approx((0, 1.5, 0.75, 0.0))
+
+
+def of_times(*times: float) -> Predictions:
+    """Predictions of so many seconds of computing, with p = 1, 2, ..."""
+    return Predictions([Prediction("", p, 1, time, 0.0, 0.0, 0.0) for p, time in enumerate(times, 1)], MACHINE)
+
+
+def test_speedups_are_those_of_times_below_a_second_of_none_and_of_more_than_there_are_numbers_for() -> None:
+    assert of_times(0.5, 0.25, 0.0).speedup.tolist() == [1.0, 2.0, 1.0]
+    assert np.isnan(of_times(np.inf, np.inf).speedup).all()
+
+
+def test_predictions_of_none_of_one_and_of_many_p_have_a_text_and_plain_data() -> None:
+    none, one, many = (of_times(*[1.0] * number) for number in (0, 1, 9))
+    assert [repr(found) for found in (none, many[:8], many)] == [
+        "<predictions: p = none>",
+        "<predictions: p = 1, 2, 3, 4, 5, 6, 7, 8>",
+        "<predictions: p = 1, 2, 3, 4, 5, 6, 7, 8, ...>",
+    ]
+    assert "speed-up over p = 3" in str(many[2:])
+    assert " over" not in str(none)
+    assert none.to_dict() == {"speedup": [], "efficiency": []}
+    assert (one.to_dict()["p"], one.to_dict()["time"], "label" in one.to_dict()) == ([1], [1.0], False)
+    assert none._repr_html_().count("<svg") == 0
+
+
 def test_a_prediction_is_plain_data_text_and_a_table_in_a_notebook() -> None:
     found = pybsp.predict(ring, 1000, p=[2, 4], machine=MACHINE, measure=False)
     plain = json.loads(json.dumps(found.to_dict()))
@@ -165,6 +216,56 @@ def test_a_prediction_is_plain_data_text_and_a_table_in_a_notebook() -> None:
     assert one.count("<tr") == 1 + 2 + 1
 
 
+@pytest.mark.parametrize("weak", [False, True])
+def test_pictures_have_figures_of_each_p_beside_what_they_would_be_at_best(
+    monkeypatch: pytest.MonkeyPatch, weak: bool
+) -> None:
+    drawn: list[tuple[list[list[float]], list[str], list[str], list[bool]]] = []
+
+    def lines(p: Any, curves: Any, names: Any, along: Any, up: Any) -> str:
+        assert p.tolist() == [2, 4, 8]
+        drawn.append(([curve.tolist() for curve in curves], names, [along.name, up.name], [along.log, up.log]))
+        return "-"
+
+    monkeypatch.setattr(prediction_pictures, "lines", lines)
+    found = [Prediction("", p, 1, 3.0, 1.0, 5.0, 1.0) for p in (2, 4, 8)]
+    assert [*prediction_pictures.pictures(Predictions(found, MACHINE, weak))][:-2:2] == [
+        "<h3>Time</h3>",
+        "<h3>Speed-up over p = 2</h3>",
+        "<h3>Efficiency</h3>",
+        "<h3>Imbalance of computing (largest over mean)</h3>",
+    ]
+    best = ([8.0] * 3, "that of p = 2") if weak else ([8.0, 4.0, 2.0], "that of p = 2, divided")
+    speedup = [1.0, 2.0, 4.0] if weak else [1.0] * 3
+    efficiency = [1.0] * 3 if weak else [1.0, 0.5, 0.25]
+    assert drawn == [
+        ([[8.0] * 3, best[0]], ["predicted", best[1]], ["p", "seconds"], [True, True]),
+        ([speedup, [1.0, 2.0, 4.0]], ["predicted", "as many times as processors"], ["p", "speed-up"], [True, True]),
+        ([efficiency], [""], ["p", "speed-up a processor"], [True, False]),
+        ([[1.5] * 3], [""], ["p", "largest/mean"], [True, False]),
+    ]
+
+
+@pytest.mark.parametrize("times", [(1.0,), (1.0, 0.0)], ids=["one p", "no time"])
+def test_of_one_p_or_of_no_time_there_are_only_the_parts(times: tuple[float, ...]) -> None:
+    page = of_times(*times)._repr_html_()
+    assert re.findall("<h3>(.*?)</h3>", page) == ["What it goes to"]
+    assert re.findall("<title>(.*?)</title>", page) == [f"p = {p}: {time:g} s" for p, time in enumerate(times, 1)]
+
+
+def test_of_many_labels_a_notebook_shows_the_dearest_in_the_order_of_their_times() -> None:
+    labels = {f"label {k}": Prediction(f"label {k}", 2, 1, k / 4, 0.0, 0.0, 0.0) for k in range(ROWS + 2)}
+    for number, order in (ROWS, range(ROWS)), (ROWS + 2, range(ROWS + 1, 1, -1)):
+        of_some = {name: labels[name] for name in list(labels)[:number]}
+        shown = Prediction("", 2, number, 9.0, 0.0, 0.0, 0.0, labels=of_some)._repr_html_()
+        assert re.findall("<tr[^>]*><td>(.*?)</td>", shown) == [*(f"label {k}" for k in order), "total"]
+        assert shown.endswith(f"</div>{more_labels(number - ROWS)}")
+    one = Prediction("", 2, 1, 3.0, 0.0, 1.0, 0.0, labels={"a": Prediction("a", 2, 1, 1.0, 0.5, 0.0, 0.0)})
+    first, last = (re.findall("<td>(.*?)</td>", row) for row in one._repr_html_().split("<tr")[2:])
+    assert first == ["a", "1", "1", "-", "2", "100 %", "0 %", "0 %", "25 %"]
+    assert last == ["total", "1", "4", "-", "1", "75 %", "25 %", "0 %", "100 %"]
+
+
 def test_labels_of_a_program_are_no_markup_in_a_notebook() -> None:
     def main(bsp: pybsp.BSP) -> None:
         with bsp.superstep("<b>"):
@@ -178,6 +279,7 @@ def test_labels_of_a_program_are_no_markup_in_a_notebook() -> None:
 def no_machine(bsp: pybsp.BSP) -> None: ...
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -189,13 +291,24 @@ def no_machine(bsp: pybsp.BSP) -> None: ...
         ({"p": 2, "machine": BSPMachine(1, g=0.0, l=1e-6, r=1e9)}, "argument machine: measured with p = 1"),
         ({"p": 2, "faster": 0}, "pybsp.predict: argument faster: expected a finite number above 0, got 0"),
         ({"p": 2, "weak": np.zeros(2)}, "pybsp.predict: argument weak"),
+        ({"p": 2, "measure": np.zeros(2)}, "pybsp.predict: argument measure"),
+        ({"main": 3, "p": 2}, "pybsp.predict: argument main"),
     ],
-    ids=["no p", "a text", "p = 0", "no machine", "a path", "measured alone", "not faster", "weak"],
+    ids=["no p", "a text", "p = 0", "no machine", "a path", "measured alone", "not faster", "weak", "measure", "main"],
 )
 def test_what_it_cannot_predict_is_refused_with_what_was_expected(arguments: dict[str, Any], error: str) -> None:
     with pytest.raises(pybsp.UsageError) as caught:
-        pybsp.predict(no_machine, **{"machine": MACHINE, **arguments})
+        pybsp.predict(**{"main": no_machine, "machine": MACHINE, **arguments})
     assert error in str(caught.value)
+
+
+def test_a_machine_file_that_was_measured_alone_is_refused_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    BSPMachine(1, g=0.0, l=1e-6, r=1e9).save(tmp_path / "machine.json")
+    monkeypatch.setenv("PYBSP_MACHINE", str(tmp_path / "machine.json"))
+    with pytest.raises(pybsp.UsageError, match=r"^machine file .*machine\.json: measured with p = 1"):
+        pybsp.predict(no_machine, p=2)
 
 
 def test_a_keyword_that_the_program_has_too_is_refused() -> None:
@@ -206,6 +319,14 @@ def test_a_keyword_that_the_program_has_too_is_refused() -> None:
     with pytest.raises(pybsp.UsageError, match=r"predict: argument machine: expected it to be for pybsp\.predict"):
         pybsp.predict(main, p=2, machine=MACHINE)
     assert pybsp.predict(main, "mine", p=2, machine=MACHINE, measure=False, timeout=-1).p.tolist() == [2]
+
+    def other(bsp: pybsp.BSP, measure: bool = True, weak: bool = False, router: str = "") -> None: ...
+
+    given: dict[str, Any] = {"measure": False, "weak": True, "router": "two-phase"}
+    for name, value in given.items():
+        with pytest.raises(pybsp.UsageError, match=f"predict: argument {name}: expected it to be for"):
+            pybsp.predict(other, p=2, machine=MACHINE, **{name: value})
+    assert pybsp.predict(other, p=2, machine=MACHINE)[0].supersteps == 0
 
 
 @pytest.mark.parametrize(
@@ -224,6 +345,7 @@ def test_a_ledger_refuses_what_it_cannot_be_predicted_by(arguments: Any, error: 
     assert error in str(caught.value)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("factors", "error"),
     [

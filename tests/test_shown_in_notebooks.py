@@ -179,6 +179,7 @@ def test_a_plan_is_a_table_and_who_sends_to_whom() -> None:
     shown = Shown(plan)
     assert [row[4] for row in shown.rows[1:]] == ["0 -> 2: item 0", "0 -> 1: item 0, 2 -> 3: item 0"]
     assert shown.tags.count("svg") == 2
+    assert re.findall(r">(\d+)</text>", plan._repr_html_()) == ["0", "1", "2", "3"] * 4  # from and to, of both
     assert Shown(collectives.broadcast.plan(100)).tags.count("svg") == 0
 
 

@@ -66,7 +66,7 @@ class Prediction:
     exchange: float
     latency: float
     error: float | None = None
-    labels: Mapping[str, Prediction] = field(default_factory=dict, repr=False)
+    labels: Mapping[str, Prediction] = field(default_factory=dict)
     in_parts: bool = False
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..ground.drawing import Axis, bars, lines, table
-from .pictures import ROWS, more_labels, note, safe, shown_label
+from .pictures import ROWS, more_labels, note, shown_label
 
 if TYPE_CHECKING:
     from .prediction import Prediction, Predictions
@@ -39,8 +39,7 @@ def of_prediction(one: Prediction) -> str:
         ]
         for label in (*labels, one)
     ]
-    headline = safe(f"p = {one.p}: {one.time:.4g} s predicted", 2000)
-    return f"<p><b>{headline}</b></p>{table(head, rows, last=True)}{more_labels(left)}"
+    return f"<p><b>p = {one.p}: {one.time:.4g} s predicted</b></p>{table(head, rows, last=True)}{more_labels(left)}"
 
 
 def of_predictions(found: Predictions) -> str:

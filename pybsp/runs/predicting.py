@@ -51,7 +51,7 @@ def predict(
         measure: whether computing is what it takes here; False: what `bsp.work` charges, by the machine's rates.
         faster: so many times as fast as here is the machine's computing, where it is measured.
         weak: whether the input grows with p: then as much in the same time is a speed-up of p.
-        router: how messages travel, as of `simulate`.
+        router: how messages travel, as of `simulate`; what exchanges take follows from the machine all the same.
         kwargs: main's.
 
     Returns:
@@ -74,8 +74,8 @@ def predict(
     """
     check_program("pybsp.predict", "main", main)
     numbers = _numbers(p)
-    ours = {"p": True, "machine": machine is not None, "measure": not measure, "faster": differs(faster, 1.0)}
-    ours |= {"weak": differs(weak, False), "router": differs(router, "direct")}
+    ours = {"p": True, "machine": machine is not None, "measure": differs(measure, True), "weak": differs(weak, False)}
+    ours |= {"faster": differs(faster, 1.0), "router": differs(router, "direct")}
     check_keywords("pybsp.predict", main, args, ours)
     measure, weak = bool(flag_of("pybsp.predict", "measure", measure)), bool(flag_of("pybsp.predict", "weak", weak))
     require_factor("pybsp.predict", faster)

@@ -162,8 +162,8 @@ def test_nothing_measured_is_no_error() -> None:
     assert (found.points, found.drift, found.unconverged, flags) == (0, None, 0, ())
 
 
-def of_one_point(point: Point, seconds: list[float], launch: int = 0) -> list[Sample]:
-    return [Sample(point, launch, batch, 1, taken, float(batch)) for batch, taken in enumerate(seconds)]
+def of_one_point(point: Point, seconds: list[float], launch: int = 0, begun: float = 0.0) -> list[Sample]:
+    return [Sample(point, launch, batch, 1, taken, begun + batch) for batch, taken in enumerate(seconds)]
 
 
 @pytest.mark.parametrize(
@@ -185,6 +185,27 @@ def test_what_drifts_is_named_with_its_launch_and_how_much() -> None:
     assert text.endswith(
         "the reference superstep (exchange) took 1.25 times as long at the end of launch 1 as at its start"
     )
+
+
+def test_a_launch_of_which_too_little_is_known_hides_no_drift_of_the_next() -> None:
+    samples = of_one_point(REPEAT[0], [1.0]) + of_one_point(REPEAT[0], [1.0] * 6 + [1.25] * 4, 1, begun=1000.0)
+    found, flags = noise(Raw(ABOUT, samples))
+    assert found.drift == pytest.approx(1.25)
+    assert [flag.code for flag in flags if flag.code == "drift"] == ["drift"]
+
+
+def test_what_is_measured_at_the_end_of_a_launch_only_says_nothing_of_drift() -> None:
+    samples = of_one_point(REPEAT[0], [1.0] * 6 + [1.25, 1.5, 1.25, 1.5])
+    beside = of_one_point(REPEAT[1], [1.0, 9.0, 1.0], begun=7.0)
+    assert of_noise._end_over_start(samples + beside) == of_noise._end_over_start(samples)
+
+
+def test_large_supersteps_are_those_of_more_words_than_the_median(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[set[int]] = []
+    monkeypatch.setattr(of_noise, "_end_over_start", lambda samples: looked_at.append({s.point.h for s in samples}))
+    points = [Point("bsp", "exchange", "bsp", size=8 * h, h_out=h) for h in (0, 10, 20, 30)]
+    noise(Raw(ABOUT, [sample for point in points for sample in of_one_point(point, [1.0] * 3)]))
+    assert looked_at == [{30}]
 
 
 @pytest.mark.parametrize(("errors", "flagged"), [(2.9, False), (3.1, True)])

@@ -199,6 +199,16 @@ def test_operations_that_wait_for_each_other_are_an_error() -> None:
         predict(timeline, LogPMachine(3, 16, 1, 4))
 
 
+def test_a_machine_that_submits_faster_than_its_overhead_is_predicted_at_the_pace_of_that() -> None:
+    def main(proc: Processor) -> None:
+        for _ in range(3):
+            proc.recv() if proc.pid else proc.send(1, None)
+
+    timeline = Timeline.of(simulate(main, machine=LogPMachine(2, L=16, o=2, G=4, step=1e-9)))
+    slow, fast = (LogPMachine(2, L=16, o=8, G=G, step=1e-9) for G in (8, 4))
+    assert predict(timeline, fast).acquired.tolist() == predict(timeline, slow).acquired.tolist()
+
+
 def test_wrong_arguments_are_named() -> None:
     timeline = Timeline.of(simulate(lambda proc: proc.compute(1), 2))
     wrong: list[tuple[Any, str]] = [

@@ -6,6 +6,7 @@ python -m pytest -p tests.mutants.contexts: it runs the fast tier, and of each t
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import coverage
@@ -14,6 +15,11 @@ import pytest
 from .. import tiers
 
 VARIABLE = "PYBSP_TEST"  # the test, where processes that it starts see it: the static context of reaching.CONFIGURATION
+
+
+def pytest_configure() -> None:
+    # Coverage has a handler of its own for who is ended: with it tests that send themselves a signal would end here.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @pytest.hookimpl(wrapper=True)  # before that of tests/conftest.py, which leaves out what is not of the tier

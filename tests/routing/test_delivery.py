@@ -8,6 +8,7 @@ import pytest
 from pybsp import DeliveryError
 from pybsp.routing.forwarding.packets import DEST, cut, put_together
 from pybsp.routing.logp import router
+from pybsp.routing.parcels import parcel_of
 from pybsp.transport import MAIL, Parcel, Section
 from pybsp.transport.memory import BufferPool
 
@@ -51,3 +52,9 @@ def test_a_parcel_by_logp_messages_of_which_one_is_missing_or_double_is_an_error
     for wrong in (packets[1:], packets[:-1], [*packets[:1], *packets[2:]], [packets[0], *packets]):
         with pytest.raises(DeliveryError, match=f"processor {PID} got other packets"):
             router.put_together(wrong, PID, None, POOL)
+
+
+@pytest.mark.parametrize("text", [b"", b"I1\n.", b"\x80\x05"], ids=["nothing", "another protocol", "cut short"])
+def test_a_text_that_describes_no_parcel_is_an_error(text: bytes) -> None:
+    with pytest.raises(DeliveryError, match=f"processor {PID} got other bytes"):
+        parcel_of(np.frombuffer(text, np.uint8), PID)
