@@ -1,4 +1,8 @@
-"""A random permutation in one superstep: how many indices go where is drawn by all alike, which ones by each alone."""
+"""A random permutation in one superstep: how many indices go where is drawn by all alike, which ones by each alone.
+
+Each processor sends the next one a message even where that has no index, so that n and seed, which come with every
+message, are compared all around.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,10 @@ def _plan(p: int, n: int, seed: int) -> Plan:
         return joined(p, ())
     counts = np.array([dealt(p, pid, n, seed) for pid in range(p)])
     last = np.cumsum(counts, axis=1)
-    here, there = np.nonzero(counts)
+    each = np.arange(p)
+    moves = counts > 0
+    moves[each, (each + 1) % p] = True
+    here, there = np.nonzero(moves)
     return joined(p, [Step.of(here, there, (last - counts)[here, there], last[here, there])])
 
 
@@ -55,7 +62,7 @@ def cost(machine: Machine, n: int, seed: int | None = None) -> Cost:
     if p == 1:
         return Cost(machine, (), largest)
     if seed is None:
-        moved = Superstep(largest, largest, min(p - 1, largest), n, largest, p - 1)
+        moved = Superstep(largest, largest, min(p - 1, largest + 1), n, largest, p - 1)
     else:
         moved = plan(p, n, seed)[0].counted()._replace(w=largest)
     return Cost(machine, (moved,), largest)
@@ -82,8 +89,9 @@ def random_permutation(
     Raises:
         UsageError: n or seed are no such numbers, or differ.
 
-    BSP cost: one superstep with h <= ceil(n/p); none where p = 1. ceil(n/p) flop before and after it. Beside that, each
-    processor draws about 2*p numbers. `random_permutation.cost` has it exactly for a seed, else as a bound.
+    BSP cost: one superstep with h <= ceil(n/p), where each processor sends a message to the next one, if only an empty
+    one; none where p = 1. ceil(n/p) flop before and after it. Beside that, each processor draws about 2*p numbers.
+    `random_permutation.cost` has it exactly for a seed, else as a bound.
 
     Source: Sanders, *Random permutations on distributed, external and hierarchical memory* (1998): shuffle, deal,
     shuffle. The numbers dealt are drawn as a table whose sums are those of the blocks, as Gustedt, *Efficient sampling
@@ -114,11 +122,13 @@ def random_permutation(
         return cast("Ints", placed(NAME, mine, out))
     counts = dealt(p, pid, n, seed).tolist()
     parts = np.split(mine, np.cumsum(counts)[:-1])
+    before, behind = (pid - 1) % p, (pid + 1) % p
     for dest, part in enumerate(parts):
-        if dest != pid and part.size:
+        if dest == behind or (dest != pid and part.size):
             call.send(dest, part)
     call.ends(1)
     letters = yield from call.sync()
+    call.expect([letter for letter in letters if letter.source == before], [before])
 
     # 2. What came, and what stayed, is shuffled.
     found = np.concatenate([parts[pid], *(letter.payload for letter in letters)])

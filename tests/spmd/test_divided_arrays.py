@@ -283,6 +283,8 @@ DIFFERENT: dict[str, tuple[Any, tuple[Any, ...], tuple[Any, ...], str]] = {
     "largest": (collectives.top_k, (ONE, 1), (ONE, 1, False), "largest"),
     "edges": (collectives.histogram, (ONE, [0, 1, 2]), (ONE, [0, 1, 3]), "bins"),
     "seed": (collectives.random_permutation, (50, 1), (50, 2), "seed"),
+    "a few": (collectives.random_permutation, (1, 1), (2, 1), "n"),
+    "none": (collectives.random_permutation, (0, 1), (0, 2), "seed"),
 }
 
 
