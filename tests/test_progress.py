@@ -44,12 +44,12 @@ def test_what_is_shown_is_superstep_and_label_and_the_time_left_of_the_outermost
     begin = shown._began
     assert shown.text(begin + 1) == '1.0 s: superstep 3 "iterate"'
     log = of.account.log
-    with log.counting(), log.counting(10), log.counting(2):
+    with log.counted(), log.counted(10), log.counted(2):
         end(of, 1)
         assert shown.text(begin + 2) == '2.0 s: superstep 4 (1 of 10) "iterate"'  # how fast it is is not known yet
         end(of, 3)
         assert shown.text(begin + 8) == '8.0 s, some 12.0 s left: superstep 7 (4 of 10) "iterate"'
-    with log.counting(4):
+    with log.counted(4):
         assert shown.text(begin + 9) == '9.0 s: superstep 7 (0 of 4) "iterate"'
     shown.end()
 
@@ -60,18 +60,35 @@ def test_of_a_processor_in_a_part_the_parts_superstep_is_shown_too() -> None:
     shown = Progress(of, LINES, io.StringIO())
     begin = shown._began
     of.part = part
-    with part.account.log.counting(40):
+    with part.account.log.counted(40):
         end(part, 2)
         assert shown.text(begin + 1) == '1.0 s: superstep 1, in a part: superstep 19 (2 of 40) "iterate"'
         end(part, 2)
         expected = '2.0 s, some 18.0 s left: superstep 1, in a part: superstep 21 (4 of 40) "iterate"'
         assert shown.text(begin + 2) == expected
-        with of.account.log.counting(3):  # the outermost block
+        with of.account.log.counted(3):  # the outermost block
             assert shown.text(begin + 3) == '3.0 s: superstep 1 (0 of 3), in a part: superstep 21 (4 of 40) "iterate"'
             end(of, 1)
             assert shown.text(begin + 5).startswith("5.0 s, some 4.0 s left: ")
     of.part = None
     assert shown.text(begin + 6) == "6.0 s: superstep 2"
+    shown.end()
+
+
+@pytest.mark.usefixtures("never")
+def test_a_parts_supersteps_count_in_a_block_around_the_part() -> None:
+    of, part = machine(1), machine(5)
+    shown = Progress(of, LINES, io.StringIO())
+    with of.account.log.counted(10):
+        of.account.log.enter(part.account.log)
+        of.part = part
+        end(part, 3)
+        assert shown.text(shown._began + 1) == "1.0 s: superstep 1 (3 of 10), in a part: superstep 8"
+        of.account.log.leave()
+        of.part = None
+        end(part, 1)  # of others
+        end(of, 1)
+        assert shown.text(shown._began + 2) == "2.0 s, some 6.0 s left: superstep 2 (4 of 10)"
     shown.end()
 
 

@@ -204,6 +204,8 @@ class Ledger(Records):
     def total(self) -> Record:
         """The sums over all supersteps, as a record whose label is "total".
 
+        What parts of the machine did is in its `parts`; of that nothing but their time is in its other figures.
+
         Examples:
             >>> machine = pybsp.BSPMachine(p=3, g=1e-8, l=1e-5, r=1e9)
             >>> total = pybsp.simulate(lambda bsp: bsp.sync(), machine=machine).ledger.total
@@ -360,7 +362,7 @@ class Ledger(Records):
 
     @property
     def h(self) -> int:
-        """Words: the sum of h over the supersteps."""
+        """Words: the sum of h over the supersteps; those of parts of the machine are in `total.parts`."""
         return sum(int(np.maximum(chunk[:, WORDS_OUT], chunk[:, WORDS_IN]).sum()) for chunk in self._chunks)
 
     def __repr__(self) -> str:

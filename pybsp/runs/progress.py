@@ -61,10 +61,10 @@ class Progress:
         blocks: list[tuple[Counts, int, float]] = []
         while machine is not None:
             account = machine.account
-            ended, block = len(account.log), account.log.expecting
-            place = f"superstep {ended}"
+            block = account.log.expecting
+            place = f"superstep {len(account.log)}"
             if block is not None and block.most:
-                done = ended - block.first
+                done = block.done
                 blocks.append((block, done, max(block.most - done, 0)))
                 place += f" ({done} of {block.most:.0f})"
             places.append(place + f' "{account.label}"' * bool(account.label))
