@@ -88,6 +88,14 @@ class MachinePart:
             raise UsageError(f"machine file {path}: {cls._PART}{within}: {error}") from None
 
     @classmethod
+    def fields_of_json(cls) -> tuple[Mapping[str, Decoder], Mapping[str, Decoder]]:
+        """The decoders of what `as_json` must have, and of all that it may, but for such machines within it."""
+        known = {
+            name: one for name, one in {**cls._REQUIRED, **cls._OPTIONAL}.items() if name not in ("p", *cls._NESTED)
+        }
+        return {name: one for name, one in known.items() if name in cls._REQUIRED}, known
+
+    @classmethod
     def of_json(cls: type[Part], parameters: Any, p: int, origin: str, place: str = "machine") -> Part:
         """The machine of p processors whose `as_json` a ledger file has.
 
@@ -99,11 +107,10 @@ class MachinePart:
         Raises:
             UsageError: it is none.
         """
-        needed = {name: decoder for name, decoder in cls._REQUIRED.items() if name != "p"}
-        optional_ones = {**cls._OPTIONAL, **dict.fromkeys(cls._NESTED, untouched)}
-        form = fields({place: fields(needed, optional_ones, others=untouched)})
+        needed, known = cls.fields_of_json()
+        form = fields({place: fields(needed, known, others=untouched)})
         found = decode({place: parameters}, origin, form)[place]
-        named: dict[str, Any] = {name: found[name] for name in (*needed, *optional_ones) if name in found} | {"p": p}
+        named: dict[str, Any] = {name: found[name] for name in (*known, *cls._NESTED) if name in found} | {"p": p}
         for name in cls._NESTED:
             if named.get(name) is not None:
                 named[name] = cls.of_json(named[name], p, origin, f"{place}.{name}")
