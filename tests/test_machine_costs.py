@@ -405,18 +405,18 @@ def test_a_file_with_a_part_that_is_not_known_is_refused(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("placement", "said"),
     [
-        ([], ": expected an object that may have hosts, nodes, got a list of 0"),
-        ({"hosts": "a"}, ".hosts: expected a list, got 'a'"),
-        ({"hosts": [1, 2]}, r".hosts\[0\]: expected text"),
-        ({"hosts": ["a"]}, ".hosts: expected a host for each of p = 2"),
-        ({"hosts": ["a", "a"], "racks": [0, 0]}, ": expected an object .* got one that has racks"),
+        ([], "placement: expected an object that may have hosts, nodes, got a list of 0"),
+        ({"hosts": "a"}, "placement.hosts: expected a list, got 'a'"),
+        ({"hosts": [1, 2]}, r"placement.hosts\[0\]: expected text"),
+        ({"hosts": ["a"]}, "bsp.p and placement.hosts: expected a host for each processor, got p = 2 and 1 hosts"),
+        ({"hosts": ["a", "a"], "racks": [0, 0]}, "placement: expected an object .* got one that has racks"),
     ],
 )
 def test_a_file_with_a_wrong_placement_is_refused(tmp_path: Path, placement: Any, said: str) -> None:
     path = tmp_path / "machine.json"
     BSPMachine.nominal(2).save(path)
     path.write_text(json.dumps({**json.loads(path.read_text()), "placement": placement}))
-    with pytest.raises(UsageError, match=f"machine file {path}: placement{said}"):
+    with pytest.raises(UsageError, match=f"machine file {path}: {said}"):
         BSPMachine.load(path)
 
 

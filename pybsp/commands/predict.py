@@ -151,9 +151,9 @@ def _predict(options: argparse.Namespace) -> int:
 
 
 def _own_machine(target: str) -> BSPMachine | None:
-    """The calibrated machine that all runs of a ledger have; None where that is none, or no ledger."""
+    """The calibrated `BSPMachine` that all runs of a ledger have; None where that is none, or no ledger."""
     runs = read(target)["runs"] if _means_ledger(target) else []
-    if not runs or not runs[0]["machine"]["calibrated"] or "g" not in runs[0]["machine"]:
+    if not runs or not runs[0]["machine"]["calibrated"] or "g1" in runs[0]["machine"]:
         return None
     machine, p = runs[0]["machine"], runs[0]["p"]
     same = all((run["machine"], run["p"]) == (machine, p) for run in runs)

@@ -421,7 +421,7 @@ class Ledger(Records):
     def _of_run(cls, run: Mapping[str, Any], origin: str, place: str) -> Ledger:
         """That of a run as `ledger_file.read` gives it."""
         records: Supersteps = run["supersteps"]
-        model = BSPMachine if "g" in run["machine"] else EBSPMachine
+        model = EBSPMachine if "g1" in run["machine"] else BSPMachine
         machine = model.of_json(run["machine"], run["p"], origin, f"{place}.machine")
         kinds = {int(number): dict(flops) for number, flops in run.get("kinds", {}).items()}
         plain = {number: records[number].work - sum(flops.values()) for number, flops in kinds.items()}

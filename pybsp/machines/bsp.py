@@ -394,8 +394,8 @@ class BSPMachine(MachinePart):
         content = {"placement": read_parts(Path(path)).get("placement", {})}
         hosts: list[str] = decode(content, f"machine file {path}", PLACEMENT)["placement"].get("hosts", [])
         if hosts and len(hosts) != part["p"]:
-            expected = f"a host for each of p = {part['p']} processors"
-            raise usage_error(f"machine file {path}: placement.hosts", expected, len(hosts))
+            got = f"p = {part['p']} and {len(hosts)} hosts"
+            raise usage_error(f"machine file {path}: bsp.p and placement.hosts", "a host for each processor", got)
         if "exchange" in part:
             part["exchange"] = cls._of(path, {"p": part["p"], "r": part["r"], **part["exchange"]}, ".exchange")
         return cls._of(path, {**part, "hosts": tuple(hosts)})
