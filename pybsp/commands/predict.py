@@ -191,7 +191,11 @@ def _factors(texts: Sequence[str]) -> dict[str, float]:
 
 def _left_out(machine: BSPMachine, path: str, factors: dict[str, float], of_ledger: bool) -> Iterator[str]:
     """What the prediction does not know."""
-    whose = f"{path}, which is for p = {machine.p}" if machine.calibrated else f"{path}, which nobody has measured"
+    whose = (
+        f"{path}, which is for p = {machine.own_p or machine.p}"
+        if machine.calibrated
+        else f"{path}, which nobody has measured"
+    )
     if factors:
         whose += "; " + ", ".join(f"{name} times {factor:g}" for name, factor in factors.items())
     yield f"Exchange by {harmless(whose)}; g, l and the o's are taken to be the same for every p but 1."

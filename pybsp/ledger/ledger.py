@@ -371,7 +371,8 @@ class Ledger(Records):
     def _repr_html_(self) -> str:
         from .pictures import of_ledger  # a notebook alone needs it
 
-        return of_ledger(Supersteps(self, self.parts), self.machine.as_json(), self.virtual, self.network)
+        records, p = Supersteps(self, self.parts), self.machine.p
+        return of_ledger(records, self.machine.as_json(), p, self.virtual, self.network)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a ledger file, of this run alone: `pybsp report` and `pybsp predict` read it, as those of `--ledger`.
