@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import describe
-from ..ground.chunk import COLUMNS, Chunk
+from ..ground.chunk import COLUMNS, Chunk, clock
 from ..machines.bsp import BSPMachine
 from ..machines.ebsp import EBSPMachine
 from ..machines.in_force import NO_KINDS, charged
@@ -35,18 +35,19 @@ class Counts:
 
     first: that superstep.
     most: supersteps that the program expects from there on; None: it has not said.
+    since: when that began, by `clock`, and how many were done then: some, where it goes on from a checkpoint.
     supersteps, h, messages, work: the sums so far; h and messages of the larger of out and in.
     largest: of these by name, the most that one superstep had, and which that was, in words.
     """
 
     def __init__(self, log: Log, most: float | None = None) -> None:
         self._log, self.first, self.most = log, len(log), most
-        self.begin()
         self.supersteps = self.h = self.messages = 0
         self.work = 0.0
         self.largest: dict[str, tuple[float, str]] = {}
         self._part: Counts | None = None  # in the part that is in use
         self._in_parts = 0  # supersteps, in those that were left
+        self.begin()
         log.counting.append(self)
         if log.part is not None:
             self.enter(log.part)
@@ -54,6 +55,7 @@ class Counts:
     def begin(self) -> None:
         """Count the supersteps that end from now on, and what is charged from now on."""
         self._next, self._before = len(self._log), self._log.work
+        self.since = clock(), self.done
 
     @property
     def done(self) -> int:
