@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from .arrays.array import Array
 from .arrays.global_array import GlobalArray
-from .errors import CostError, UsageError, argument_error, brief, describe, usage_error, where
+from .errors import CostError, UsageError, argument_error, brief, usage_error, where
 from .ground.convert import plain_dtype
 from .ground.instead import instead_of, instead_of_assigning
 from .ground.managed import Managed
@@ -821,6 +821,8 @@ class BSP(Public):
     ) -> Managed[None]:
         """Assert what the block costs at most on this processor, without talking to the others.
 
+        What it does in parts of the machine (`bsp.split`) counts too.
+
         Args:
             supersteps: syncs; `pybsp run --progress` then says how long they will take.
             h: words, the larger of sent and received in each superstep, summed.
@@ -852,20 +854,15 @@ class BSP(Public):
 
     def _expecting(self, given: Mapping[str, float]) -> Iterator[None]:
         """The block of `expect`."""
-        log, line = self._account.log, where()
-        with log.counting(given.get("supersteps")) as counts:
+        line = where()
+        with self._account.log.counted(given.get("supersteps")) as counts:
             yield
-            counts.update()
-        unended = log.work - counts.before
-        counts.work += unended
-        if unended > counts.largest.get("work", (0.0,))[0]:
-            counts.largest["work"] = unended, self._account.superstep, self._account.label
         over = []
         for name, most in given.items():
             got = getattr(counts, name)
             if got > most:
-                largest, superstep, label = counts.largest.get(name, (0, 0, ""))
-                place = f" ({largest:.16g} in {describe(superstep, label)})" if largest else ""
+                largest, where_most = counts.largest.get(name, (0.0, ""))
+                place = f" ({largest:.16g} in {where_most})" if largest else ""
                 over.append(f"{name}: expected at most {most}, counted {got}{place}")
         if over:
             raise CostError(f"bsp.expect on processor {self.pid}: {'; '.join(over)}; the block begins at {line}")

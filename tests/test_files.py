@@ -193,6 +193,32 @@ def test_what_is_of_no_superstep_of_its_run_is_refused(
         read(tmp_path / "ledger.json")
 
 
+def test_a_field_of_a_ledgers_machine_that_cannot_be_is_refused_wherever_it_is_read(
+    ledger: Any, tmp_path: Path
+) -> None:
+    path, runs = tmp_path / "ledger.json", [{**copy.deepcopy(run), "supersteps": []} for run in ledger["runs"]]
+    exchange = BSPMachine(2, g=2.0, l=3.0, r=1.0, late={"empty": 1.0}, after=((1.0, 1.0),))  # type: ignore[arg-type]
+    runs[0]["machine"]["exchange"] = exchange.as_json()
+    places = [(0, ()), (0, ("exchange",)), (1, ())]
+    for number, within in places:
+        machine = runs[number]["machine"]
+        for name in within:
+            machine = machine[name]
+        for field, before in machine.items():
+            for value in "x", None, [[-1]], {"mail": -1}:
+                if value is None and field in ("error_median", "error_p95", "exchange"):
+                    continue  # there is none
+                machine[field] = value
+                path.unlink(missing_ok=True)  # a file that is there takes longer to write
+                path.write_text(json.dumps({**ledger, "runs": runs}))
+                place = ".".join([f"ledger file {path}: runs[{number}].machine", *within, field])
+                with pytest.raises(UsageError, match=rf"^{re.escape(place)}[^ ]*: expected "):
+                    read(path)
+            machine[field] = before
+    path.write_text(json.dumps({**ledger, "runs": runs}))
+    assert report(str(path), every=False) == 0
+
+
 def read_again(content: Any, folder: Path) -> Any:
     """What a file of that content says."""
     path = folder / "as it is.json"

@@ -8,12 +8,11 @@ import os
 import sys
 from pathlib import Path
 from threading import Thread
-from types import SimpleNamespace
 
 import pytest
 
 from pybsp import BSPMachine, simulate
-from pybsp.benchmarks.calibration import analysis, machine_file
+from pybsp.benchmarks.calibration import analysis
 from pybsp.benchmarks.calibration.first import Quality, _reason, keep
 from pybsp.benchmarks.calibration.harness import LaunchSpec, finish, ignore_settings, launch_on_virtual
 from pybsp.benchmarks.calibration.results import Errors
@@ -181,9 +180,9 @@ def test_what_a_busy_machine_has_given_is_measured_again_on_a_quiet_one(
     path = kept(machine=dataclasses.replace(MACHINE, error_median=off, error_p95=0.9))
     place = HERE._replace(cores=[2, 2])
     path.rename(place.path())
-    about = {"cores": [2, 2], "load": [load]}
-    monkeypatch.setattr(machine_file, "is_calibrated", lambda path: True)
-    monkeypatch.setattr(machine_file, "read", lambda path: SimpleNamespace(about=about))
+    content = json.loads(place.path().read_text())
+    content["calibration"] = {"about": {"cores": [2, 2], "load": [load]}}
+    place.path().write_text(json.dumps(content))
     machine, _ = find(place)
     assert machine is not None
     monkeypatch.setattr(process, "load", lambda: 0.9)

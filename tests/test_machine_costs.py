@@ -405,18 +405,18 @@ def test_a_file_with_a_part_that_is_not_known_is_refused(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("placement", "said"),
     [
-        ([], ": expected an object that may have hosts, nodes, got a list of 0"),
-        ({"hosts": "a"}, ".hosts: expected a list, got 'a'"),
-        ({"hosts": [1, 2]}, r".hosts\[0\]: expected text"),
-        ({"hosts": ["a"]}, ".hosts: expected a host for each of p = 2"),
-        ({"hosts": ["a", "a"], "racks": [0, 0]}, ": expected an object .* got one that has racks"),
+        ([], "placement: expected an object that may have hosts, nodes, got a list of 0"),
+        ({"hosts": "a"}, "placement.hosts: expected a list, got 'a'"),
+        ({"hosts": [1, 2]}, r"placement.hosts\[0\]: expected text"),
+        ({"hosts": ["a"]}, "bsp.p and placement.hosts: expected a host for each processor, got p = 2 and 1 hosts"),
+        ({"hosts": ["a", "a"], "racks": [0, 0]}, "placement: expected an object .* got one that has racks"),
     ],
 )
 def test_a_file_with_a_wrong_placement_is_refused(tmp_path: Path, placement: Any, said: str) -> None:
     path = tmp_path / "machine.json"
     BSPMachine.nominal(2).save(path)
     path.write_text(json.dumps({**json.loads(path.read_text()), "placement": placement}))
-    with pytest.raises(UsageError, match=f"machine file {path}: placement{said}"):
+    with pytest.raises(UsageError, match=f"machine file {path}: {said}"):
         BSPMachine.load(path)
 
 
@@ -868,8 +868,19 @@ def test_items_that_are_read_where_they_lie_cost_nothing_in_the_exchange() -> No
 
 def test_a_ledger_file_has_all_parameters() -> None:
     found = WAYS_COST.as_json()
-    assert {field.name for field in dataclasses.fields(WAYS_COST)} - found.keys() == {"p", "hosts", "rates"}
+    fields = {field.name for field in dataclasses.fields(WAYS_COST)}
+    assert fields - found.keys() == {"p", "hosts", "rates", "own_p", "busy"}
     assert found["g_way"] == {"put": 0.25}
+    there = dataclasses.replace(WAYS_COST, own_p=7, busy=True)
+    assert there.as_json() == {**found, "p": 7, "busy": True}
+    assert (there, repr(there), there.as_part()) == (WAYS_COST, repr(WAYS_COST), WAYS_COST.as_part())
+
+
+@pytest.mark.parametrize("own_p", [-1, 2.0, True, 2**53])
+def test_processors_that_figures_cannot_be_of_are_refused(own_p: Any) -> None:
+    for make in (lambda: BSPMachine(2, 0.0, 0.0, 1.0, own_p=own_p), lambda: EBSPMachine(2, 0.0, 0.0, 0.0, own_p=own_p)):
+        with pytest.raises(UsageError, match=r"Machine: own_p must be a whole number from 0 to"):
+            make()
 
 
 def test_long_messages_that_are_read_where_they_lie_have_costs_of_their_own() -> None:

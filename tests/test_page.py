@@ -450,6 +450,47 @@ def test_a_report_says_how_the_ranks_of_each_host_share_its_cores() -> None:
     assert list(placed({"hosts": ["a", "b"]})) == []
 
 
+def test_below_the_headline_is_what_its_figures_are_to_be_doubted_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out, file = tmp_path / "ledger.json", tmp_path / "page.html", tmp_path / "machine.json"
+    BSPMachine(2, g=1e-8, l=1e-5, r=1e9).save(file)
+    other = "The machine's figures are of p = 2, and this run has p = 3: they predict another machine."
+    before = "The machine was measured while it was busy with other things, which is in its figures; `pybsp run "
+    now = "Busy before the run began: a (load average 1.5, 2 cores). What others did is in all that was measured."
+    content = json.loads(file.read_text())
+    for p, load in (3, 1.5), (2, 1.0):
+        file.write_text(json.dumps({**content, "calibration": {"about": {"load": [load], "cores": [4, 2]}}}))
+        ledger = pybsp.simulate(lambda bsp: bsp.sync(), p=p, machine=BSPMachine.load(file)).ledger
+        ledger.save(path)
+        (loaded,) = pybsp.Ledger.load(path)
+        run = in_file(loaded)
+        assert ("p" in run["machine"], "busy" in run["machine"]) == (p == 3, p == 3)
+        there = {"hosts": ["a", "b", "b"][:p], "cores": [2, 4, 4][:p], "threads": [1] * p, "load": [load, 1.5, 1.5][:p]}
+        append_run(path, {**run, **there, "virtual": False}, first=True)
+        assert command(["report", str(path), "--html", str(out)]) == 0
+        assert command(["report", str(path)]) == 0
+        printed, shown = capsys.readouterr().out, Page(out).text
+        for doubt in other, before, now:
+            assert (doubt in shown) == (doubt in "".join(printed.splitlines()[2:6])) == (p == 3)
+        for one in ledger, loaded:
+            assert (other in one._repr_html_().replace("&#x27;", "'")) == (p == 3)
+            assert (before in one._repr_html_()) == (p == 3)
+
+
+@pytest.mark.parametrize(
+    "about",
+    [1, {}, {"load": [9.0]}, {"load": [9.0], "cores": [0]}, {"load": "x", "cores": [1]}, {"cores": [1]}],
+    ids=str,
+)
+def test_a_machine_file_that_does_not_say_how_busy_it_was_is_of_no_busy_machine(tmp_path: Path, about: Any) -> None:
+    file = tmp_path / "machine.json"
+    MACHINE.save(file)
+    for calibration in about, {"about": about}:
+        file.write_text(json.dumps({**json.loads(file.read_text()), "calibration": calibration}))
+        assert not BSPMachine.load(file).busy
+
+
 def test_a_report_says_how_many_bytes_of_indices_there_were() -> None:
     ledger = pybsp.simulate(lambda bsp: bsp.sync(), p=2).ledger
     run = {"hosts": [], "machine": {}, "virtual": False, "supersteps": ledger, "index_bytes": {"1": 48, "3": 2400}}

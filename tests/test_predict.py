@@ -888,6 +888,7 @@ def test_a_ledger_without_a_machine_file_goes_by_its_own_machine(
 @pytest.mark.parametrize(
     ("place", "change", "said"),
     [
+        ((), {"g": None}, r"runs\[0\]\.machine: expected an object of g, l, r, got one without g"),
         ((), {"l": None}, r"runs\[0\]\.machine: expected an object of g, l, r, got one without l"),
         ((), {"o_way": {"raven": 1.0}}, r"runs\[0\]\.machine: BSPMachine: o_way must be finite seconds .* by name"),
         ((), {"after": [[2.0, 1.0], [1.0, 1.0]]}, r"runs\[0\]\.machine: BSPMachine: after must be rows"),
@@ -918,6 +919,8 @@ def test_a_damaged_machine_of_a_ledger_is_an_error_that_names_file_and_field(
     append_run(path, whole, first=True)
     assert command(["predict", str(path)]) == 2
     assert re.search(rf"ledger file .*ledger\.json: {said}", capsys.readouterr().err)
+    with pytest.raises(pybsp.UsageError, match=rf"ledger file .*ledger\.json: {said}"):
+        pybsp.Ledger.load(path)
 
 
 def test_a_file_of_a_ledgers_name_that_is_none_is_told_before_a_machine_is_asked_for(

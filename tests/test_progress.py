@@ -13,6 +13,7 @@ import pytest
 
 import pybsp
 from pybsp.ground import settings
+from pybsp.ledger import log
 from pybsp.ledger.log import Log
 from pybsp.runs import progress
 from pybsp.runs.progress import LINES, TERMINAL, Progress
@@ -22,7 +23,9 @@ from .launching import Program, ended_well, python, run
 
 @pytest.fixture
 def never(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread never looks by itself."""
+    """The thread never looks by itself, and no time goes by."""
+    monkeypatch.setattr(progress, "clock", lambda: 100.0)
+    monkeypatch.setattr(log, "clock", lambda: 100.0)
     monkeypatch.setattr(progress, "EVERY", {TERMINAL: threading.TIMEOUT_MAX, LINES: threading.TIMEOUT_MAX})
 
 
@@ -43,14 +46,27 @@ def test_what_is_shown_is_superstep_and_label_and_the_time_left_of_the_outermost
     shown = Progress(of, LINES, io.StringIO())
     begin = shown._began
     assert shown.text(begin + 1) == '1.0 s: superstep 3 "iterate"'
-    log = of.account.log
-    with log.counting(), log.counting(10), log.counting(2):
+    of_log = of.account.log
+    with of_log.counted(), of_log.counted(10), of_log.counted(2):
+        assert shown.text(begin + 1) == '1.0 s: superstep 3 (0 of 10) "iterate"'  # how fast it is is not known yet
         end(of, 1)
-        assert shown.text(begin + 2) == '2.0 s: superstep 4 (1 of 10) "iterate"'  # how fast it is is not known yet
+        assert shown.text(begin + 2) == '2.0 s, some 18.0 s left: superstep 4 (1 of 10) "iterate"'
         end(of, 3)
         assert shown.text(begin + 8) == '8.0 s, some 12.0 s left: superstep 7 (4 of 10) "iterate"'
-    with log.counting(4):
+    with of_log.counted(4):
         assert shown.text(begin + 9) == '9.0 s: superstep 7 (0 of 4) "iterate"'
+    shown.end()
+
+
+@pytest.mark.usefixtures("never")
+def test_what_a_checkpoint_brings_back_says_nothing_of_how_fast_it_goes_on() -> None:
+    of, before = machine(), machine(6)
+    shown = Progress(of, LINES, io.StringIO())
+    with of.account.log.counted(10):
+        of.account.log.resume(before.account.log.as_saved())
+        assert shown.text(shown._began + 1) == "1.0 s: superstep 6 (6 of 10)"
+        end(of, 1)
+        assert shown.text(shown._began + 2) == "2.0 s, some 6.0 s left: superstep 7 (7 of 10)"
     shown.end()
 
 
@@ -60,18 +76,36 @@ def test_of_a_processor_in_a_part_the_parts_superstep_is_shown_too() -> None:
     shown = Progress(of, LINES, io.StringIO())
     begin = shown._began
     of.part = part
-    with part.account.log.counting(40):
+    with part.account.log.counted(40):
         end(part, 2)
-        assert shown.text(begin + 1) == '1.0 s: superstep 1, in a part: superstep 19 (2 of 40) "iterate"'
+        expected = '1.0 s, some 19.0 s left: superstep 1, in a part: superstep 19 (2 of 40) "iterate"'
+        assert shown.text(begin + 1) == expected
         end(part, 2)
         expected = '2.0 s, some 18.0 s left: superstep 1, in a part: superstep 21 (4 of 40) "iterate"'
         assert shown.text(begin + 2) == expected
-        with of.account.log.counting(3):  # the outermost block
+        with of.account.log.counted(3):  # the outermost block
             assert shown.text(begin + 3) == '3.0 s: superstep 1 (0 of 3), in a part: superstep 21 (4 of 40) "iterate"'
             end(of, 1)
-            assert shown.text(begin + 5).startswith("5.0 s, some 4.0 s left: ")
+            assert shown.text(begin + 5).startswith("5.0 s, some 10.0 s left: ")
     of.part = None
     assert shown.text(begin + 6) == "6.0 s: superstep 2"
+    shown.end()
+
+
+@pytest.mark.usefixtures("never")
+def test_a_parts_supersteps_count_in_a_block_around_the_part() -> None:
+    of, part = machine(1), machine(5)
+    shown = Progress(of, LINES, io.StringIO())
+    with of.account.log.counted(10):
+        of.account.log.enter(part.account.log)
+        of.part = part
+        end(part, 3)
+        assert shown.text(shown._began + 1) == "1.0 s, some 2.3 s left: superstep 1 (3 of 10), in a part: superstep 8"
+        of.account.log.leave()
+        of.part = None
+        end(part, 1)  # of others
+        end(of, 1)
+        assert shown.text(shown._began + 2) == "2.0 s, some 3.0 s left: superstep 2 (4 of 10)"
     shown.end()
 
 

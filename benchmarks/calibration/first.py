@@ -45,12 +45,8 @@ class Quality(NamedTuple):
     @classmethod
     def of(cls, path: Path) -> Quality:
         """Raises UsageError where the file cannot be read."""
-        from . import machine_file
-
         machine = pybsp.BSPMachine.load(path)
-        about = machine_file.read(path).about if machine_file.is_calibrated(path) else {}
-        busy = any(process.is_busy(load or 0.0, min(about.get("cores", [1]))) for load in about.get("load", []))
-        return cls(busy, (machine.exchange or machine).error_median or 0.0)
+        return cls(machine.busy, (machine.exchange or machine).error_median or 0.0)
 
     @property
     def doubtful(self) -> bool:

@@ -28,7 +28,7 @@ from ..ledger.pictures import (
     traced,
 )
 from ..ledger.records import Record, Supersteps
-from .table import NO_RUN, notes, predicting, title
+from .table import NO_RUN, doubted, notes, predicting, title
 
 # With these a page has at most 5 MB, whatever the labels are made of.
 BINS = 240  # of supersteps, in a picture; fewer where there are more than two runs
@@ -125,7 +125,7 @@ def _run(number: int, run: dict[str, Any], bins: int, colours: Mapping[str, str]
     total = records.total
     yield f"<h2>{safe(title(number, run), 2000)}</h2>"
     yield f'<p class="headline">{safe(headline(total, machine, virtual, run["router"]), 2000)}</p>'
-    lines = list(notes(run))
+    lines = [*doubted(run), *notes(run)]
     yield "".join(map(note, lines[:_NOTES]))
     if len(lines) > _NOTES:
         yield note(f"and {len(lines) - _NOTES} more such lines, which `pybsp report` prints")

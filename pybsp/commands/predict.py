@@ -154,9 +154,9 @@ def _predict(options: argparse.Namespace) -> int:
 
 
 def _own_machine(target: str) -> BSPMachine | None:
-    """The calibrated machine that all runs of a ledger have; None where that is none, or no ledger."""
+    """The calibrated `BSPMachine` that all runs of a ledger have; None where that is none, or no ledger."""
     runs = read(target)["runs"] if _means_ledger(target) else []
-    if not runs or not runs[0]["machine"]["calibrated"] or "g" not in runs[0]["machine"]:
+    if not runs or not runs[0]["machine"]["calibrated"] or "g1" in runs[0]["machine"]:
         return None
     machine, p = runs[0]["machine"], runs[0]["p"]
     same = all((run["machine"], run["p"]) == (machine, p) for run in runs)
@@ -194,7 +194,11 @@ def _factors(texts: Sequence[str]) -> dict[str, float]:
 
 def _left_out(machine: BSPMachine, path: str, factors: dict[str, float], of_ledger: bool) -> Iterator[str]:
     """What the prediction does not know."""
-    whose = f"{path}, which is for p = {machine.p}" if machine.calibrated else f"{path}, which nobody has measured"
+    whose = (
+        f"{path}, which is for p = {machine.own_p or machine.p}"
+        if machine.calibrated
+        else f"{path}, which nobody has measured"
+    )
     if factors:
         whose += "; " + ", ".join(f"{name} times {factor:g}" for name, factor in factors.items())
     yield f"Exchange by {harmless(whose)}; g, l and the o's are taken to be the same for every p but 1."

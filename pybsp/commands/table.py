@@ -12,8 +12,9 @@ from rich.text import Text
 from ..errors import harmless
 from ..ground.console import TableConsole
 from ..ledger.ledger_file import read
-from ..ledger.pictures import bars_of, columns, headline, steps_of
+from ..ledger.pictures import bars_of, columns, doubts, headline, steps_of
 from ..ledger.records import CIRCUMSTANCES, PartTotals, Supersteps
+from ..processes.process import is_busy
 from ..runs.machine_cache import DOUBTFUL
 from .fitting import WIDTH, fitted
 
@@ -40,6 +41,8 @@ def report(path: str, every: bool, wide: bool = False) -> int:
         predicting(run)
         console.put(Text(harmless(title(number, run))))
         console.put(Text(headline(run["supersteps"].total, run["machine"], run["virtual"], run["router"])))
+        for doubt in doubted(run):
+            console.put(Text(doubt))
         for part in _tables(run["supersteps"], run["machine"], every, console.room):
             console.put(part)
         for note in notes(run):
@@ -54,20 +57,39 @@ def predicting(run: dict[str, Any]) -> None:
         run["machine"].update({**alone, "exchange": alone})
 
 
+def doubted(run: dict[str, Any]) -> Iterator[str]:
+    """Why what a run's headline says is to be doubted; below it."""
+    yield from doubts(run["machine"], run["p"])
+    busy = [
+        f"{harmless(host)} (load average {load:.3g}, {counted(cores, 'core')})"
+        for host, (cores, _, load) in _circumstances(run)
+        if cores and is_busy(load, cores)
+    ]
+    if busy:
+        yield f"Busy before the run began: {', '.join(busy)}. What others did is in all that was measured."
+
+
+def _circumstances(run: dict[str, Any]) -> Iterator[tuple[str, tuple[int, int, float]]]:
+    """Of each host of a run cores, threads of a rank and load; 0 where its file does not say."""
+    for host in dict.fromkeys(run["hosts"]):
+        pid = run["hosts"].index(host)
+        cores, threads, load = (run[name][pid] if name in run else 0 for name in CIRCUMSTANCES)
+        yield host, (cores, threads, load)
+
+
 def placed(run: dict[str, Any]) -> Iterator[str]:
     """How the ranks of a run were placed, host by host: cores, threads and load, as far as the file has them."""
-    for host in dict.fromkeys(run["hosts"]):
-        ranks = [pid for pid, other in enumerate(run["hosts"]) if other == host]
-        cores, threads, load = (run.get(name, [0])[ranks[0] if name in run else 0] for name in CIRCUMSTANCES)
+    for host, (cores, threads, load) in _circumstances(run):
+        ranks = run["hosts"].count(host)
         if not cores:
             continue
         line = (
-            f"{harmless(host)}: {counted(len(ranks), 'rank')} on {counted(cores, 'core')}, "
+            f"{harmless(host)}: {counted(ranks, 'rank')} on {counted(cores, 'core')}, "
             f"{counted(threads, 'thread')} a rank, load average {load:.3g} before"
         )
-        if len(ranks) > cores:
+        if ranks > cores:
             line += "; more ranks than cores: they wait for their turns, which the exchange contains"
-        elif len(ranks) * threads > cores and len(ranks) > 1:
+        elif ranks * threads > cores and ranks > 1:
             line += "; more threads than cores: they wait for their turns"
         yield line
 

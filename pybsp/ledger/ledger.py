@@ -204,6 +204,8 @@ class Ledger(Records):
     def total(self) -> Record:
         """The sums over all supersteps, as a record whose label is "total".
 
+        What parts of the machine did is in its `parts`; of that nothing but their time is in its other figures.
+
         Examples:
             >>> machine = pybsp.BSPMachine(p=3, g=1e-8, l=1e-5, r=1e9)
             >>> total = pybsp.simulate(lambda bsp: bsp.sync(), machine=machine).ledger.total
@@ -360,7 +362,7 @@ class Ledger(Records):
 
     @property
     def h(self) -> int:
-        """Words: the sum of h over the supersteps."""
+        """Words: the sum of h over the supersteps; those of parts of the machine are in `total.parts`."""
         return sum(int(np.maximum(chunk[:, WORDS_OUT], chunk[:, WORDS_IN]).sum()) for chunk in self._chunks)
 
     def __repr__(self) -> str:
@@ -369,7 +371,8 @@ class Ledger(Records):
     def _repr_html_(self) -> str:
         from .pictures import of_ledger  # a notebook alone needs it
 
-        return of_ledger(Supersteps(self, self.parts), self.machine.as_json(), self.virtual, self.network)
+        records, p = Supersteps(self, self.parts), self.machine.p
+        return of_ledger(records, self.machine.as_json(), p, self.virtual, self.network)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a ledger file, of this run alone: `pybsp report` and `pybsp predict` read it, as those of `--ledger`.
@@ -419,7 +422,7 @@ class Ledger(Records):
     def _of_run(cls, run: Mapping[str, Any], origin: str, place: str) -> Ledger:
         """That of a run as `ledger_file.read` gives it."""
         records: Supersteps = run["supersteps"]
-        model = BSPMachine if "g" in run["machine"] else EBSPMachine
+        model = EBSPMachine if "g1" in run["machine"] else BSPMachine
         machine = model.of_json(run["machine"], run["p"], origin, f"{place}.machine")
         kinds = {int(number): dict(flops) for number, flops in run.get("kinds", {}).items()}
         plain = {number: records[number].work - sum(flops.values()) for number, flops in kinds.items()}

@@ -23,7 +23,6 @@ from ..ground.decoding import (
     number,
     one_of,
     optional,
-    rate,
     read_json,
     require_each,
     table,
@@ -32,6 +31,8 @@ from ..ground.decoding import (
     whole,
 )
 from ..ground.files import replacing, require_regular
+from ..machines.bsp import BSPMachine
+from ..machines.ebsp import EBSPMachine
 from .records import CIRCUMSTANCES, COUNTS, STORED, PartTotals, Supersteps
 
 FORMAT = "pybsp-ledger"
@@ -46,16 +47,17 @@ _RECORD = fields(
     dict.fromkeys(_LATER, _COUNT),
     others=untouched,
 )
-_PARAMETERS = {
-    **dict.fromkeys(("g", "l", "g1", "g2", "s", "o_msg", "o_item"), _FIGURE),
-    "r": rate,
-    **dict.fromkeys(("error_median", "error_p95"), optional(_FIGURE)),
-}
-_PREDICTING = {**_PARAMETERS, "rates": table(rate)}
+_NEEDED, _KNOWN = BSPMachine.fields_of_json()
+
+
+def _exchange(value: Any) -> Any:
+    """The decoder of a machine of exchanges alone: a report takes what it has for the run's machine's own."""
+    return fields(_NEEDED, {**_KNOWN, "exchange": optional(_exchange)}, others=untouched)(value)
+
+
 _MACHINE = fields(
     {"calibrated": flag},
-    # A report takes what the exchange has for the machine's own.
-    {**_PREDICTING, "exchange": optional(fields({}, {"calibrated": flag, **_PREDICTING}, others=untouched))},
+    {**EBSPMachine.fields_of_json()[1], **_KNOWN, "exchange": optional(_exchange)},
     others=untouched,
 )
 _figures = itemgetter(*STORED)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ground.chunk import COLUMNS, Chunk
+from ..errors import describe
+from ..ground.chunk import COLUMNS, Chunk, clock
 from ..machines.bsp import BSPMachine
 from ..machines.ebsp import EBSPMachine
 from ..machines.in_force import NO_KINDS, charged
@@ -30,25 +31,37 @@ _COMBINING = 64  # processors that combine, at most: of very many, each would ha
 
 
 class Counts:
-    """What one processor counts of its own supersteps, from some superstep on.
+    """What one processor counts of its own supersteps, from some superstep on, and of those in parts of the machine.
 
     first: that superstep.
     most: supersteps that the program expects from there on; None: it has not said.
+    since: when that began, by `clock`, and how many were done then: some, where it goes on from a checkpoint.
     supersteps, h, messages, work: the sums so far; h and messages of the larger of out and in.
-    largest: of these by name, the most that one superstep had, and its number and label.
-    before: flop of the superstep that goes on that were charged before; 0 once it has ended.
+    largest: of these by name, the most that one superstep had, and which that was, in words.
     """
 
     def __init__(self, log: Log, most: float | None = None) -> None:
         self._log, self.first, self.most = log, len(log), most
-        self.begin()
         self.supersteps = self.h = self.messages = 0
         self.work = 0.0
-        self.largest: dict[str, tuple[float, int, str]] = {}
+        self.largest: dict[str, tuple[float, str]] = {}
+        self._part: Counts | None = None  # in the part that is in use
+        self._in_parts = 0  # supersteps, in those that were left
+        self.begin()
+        log.counting.append(self)
+        if log.part is not None:
+            self.enter(log.part)
 
     def begin(self) -> None:
         """Count the supersteps that end from now on, and what is charged from now on."""
-        self._next, self.before = len(self._log), self._log.work
+        self._next, self._before = len(self._log), self._log.work
+        self.since = clock(), self.done
+
+    @property
+    def done(self) -> int:
+        """Supersteps until now."""
+        part = self._part  # another thread may ask
+        return len(self._log) - self.first + self._in_parts + (part.done if part is not None else 0)
 
     def update(self) -> None:
         """Count the supersteps that have ended meanwhile."""
@@ -56,20 +69,50 @@ class Counts:
         if not len(rows):
             return
         work = rows[:, WORK]
-        work[0] -= self.before
-        self.before = 0.0
+        work[0] -= self._before
+        self._before = 0.0
         h = np.maximum(rows[:, WORDS_OUT], rows[:, WORDS_IN])
         messages = np.maximum(rows[:, MESSAGES_OUT], rows[:, MESSAGES_IN])
         labels = [*self._log.labels]
         for name, of_each in (("h", h), ("messages", messages), ("work", work)):
             at = int(of_each.argmax())
-            if of_each[at] > self.largest.get(name, (0.0,))[0]:
-                self.largest[name] = float(of_each[at]), self._next + at, labels[int(rows[at, LABEL])]
+            self._note_largest(name, float(of_each[at]), describe(self._next + at, labels[int(rows[at, LABEL])]))
         self._next += len(rows)
         self.supersteps += len(rows)
         self.h += int(h.sum())
         self.messages += int(messages.sum())
         self.work += float(work.sum())
+
+    def _note_largest(self, name: str, count: float, place: str) -> None:
+        if count > self.largest.get(name, (0.0, ""))[0]:
+            self.largest[name] = count, place
+
+    def enter(self, part: Log) -> None:
+        """A part of the machine is in use from now on."""
+        self._part = Counts(part)
+
+    def leave(self) -> None:
+        """The part that is in use, if any, is so no longer."""
+        part, self._part = self._part, None
+        if part is None:
+            return
+        part.end()
+        self._in_parts += part.supersteps
+        self.supersteps += part.supersteps
+        self.h += part.h
+        self.messages += part.messages
+        self.work += part.work
+        for name, (count, place) in part.largest.items():
+            self._note_largest(name, count, f"{place} of a part, in {self._log.going_on}")
+
+    def end(self) -> None:
+        """Count what there still is, and what is charged to the superstep that goes on; then no more."""
+        self.leave()
+        self.update()
+        unended = self._log.work - self._before
+        self.work += unended
+        self._note_largest("work", unended, self._log.going_on)
+        self._log.counting.remove(self)
 
 
 Spans = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]  # seconds, shape (supersteps,) each
@@ -89,6 +132,8 @@ class Log(Chunk):
         combined: supersteps, from the first on, whose rows are no longer this processor's: those of all processors
             have taken their place, in the form of `combine`, and never change again.
         names: the labels in the combined rows, by number.
+        counting: what is being counted of this processor's own supersteps, the outermost first.
+        part: the log of the part of the machine that is in use; None: none is.
         checkpoints: the fields of a `Checkpoint`, of each.
         riding: of the combined rows, by their number, words that rode in them, by the name of what did.
         kinds: of the combined rows, by their number, flop by kind of work, of each the maximum over processors.
@@ -109,7 +154,8 @@ class Log(Chunk):
         self.labels: dict[str, int] = {"": 0}
         self.combined = 0
         self.names: list[str] = []
-        self._counting: list[Counts] = []
+        self.counting: list[Counts] = []
+        self.part: Log | None = None
         self.after = (0.0, 0.0)
         self.checkpoints: list[tuple[int, int, float]] = []
         self.riding: dict[int, dict[str, int]] = {}
@@ -259,24 +305,40 @@ class Log(Chunk):
     def __len__(self) -> int:
         return len(self._full) * self.ROWS + self.end // COLUMNS
 
+    @property
+    def going_on(self) -> str:
+        """The superstep that goes on, in words."""
+        return describe(len(self), [*self.labels][int(self.label_number)])
+
     @contextmanager
-    def counting(self, most: float | None = None) -> Iterator[Counts]:
-        """What this processor counts in the block, up to its last `update`, whether or not the ledger is asked for.
+    def counted(self, most: float | None = None) -> Iterator[Counts]:
+        """What this processor counts in the block, whether or not the ledger is asked for; all of it when it is left.
 
         Args:
             most: supersteps that are expected in it.
         """
         counts = Counts(self, most)
-        self._counting.append(counts)
         try:
             yield counts
         finally:
-            self._counting.remove(counts)
+            counts.end()
+
+    def enter(self, part: Log) -> None:
+        """A part of the machine is in use from now on."""
+        self.part = part
+        for counts in self.counting:
+            counts.enter(part)
+
+    def leave(self) -> None:
+        """The part is in use no longer; what was charged there after its last superstep is in this one's already."""
+        self.part = None
+        for counts in self.counting:
+            counts.leave()
 
     @property
     def expecting(self) -> Counts | None:
         """The outermost block of those that the program is in whose number of supersteps it has said."""
-        return next((counts for counts in self._counting if counts.most is not None), None)
+        return next((counts for counts in self.counting if counts.most is not None), None)
 
     def pieces(self, first: int, last: int) -> Iterator[NDArray[np.float64]]:
         """The rows from `first` to before `last` where they are, chunk by chunk: arrays of shape (some, COLUMNS)."""
@@ -328,7 +390,7 @@ class Log(Chunk):
         self._kinds, self.kinds = saved.get("kinds", ({}, {}))
         self.charges = saved.get("charges", {})
         self._begun, self._instants = array("q"), array("d")
-        for counts in self._counting:
+        for counts in self.counting:
             counts.begin()
 
     def fresh_labels(self, last: int) -> list[str]:
@@ -385,7 +447,7 @@ class Log(Chunk):
 
     def update_counts(self) -> None:
         """What is being counted is counted so far: rows may be combined from now on."""
-        for counts in self._counting:
+        for counts in self.counting:
             counts.update()
 
     def _note_since(self, rows: NDArray[np.float64]) -> None:

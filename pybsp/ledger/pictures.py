@@ -28,10 +28,10 @@ OTHERS = COLOURS[-1]  # of all others
 BARS = {"+- median [s]": "error_median", "+- p95 [s]": "error_p95"}
 
 
-def of_ledger(records: Supersteps, machine: dict[str, Any], virtual: bool, network: str) -> str:
-    """A ledger, as a notebook shows it."""
+def of_ledger(records: Supersteps, machine: dict[str, Any], p: int, virtual: bool, network: str) -> str:
+    """A ledger of p processors, as a notebook shows it."""
     total = records.total
-    parts = [f"<p><b>{safe(headline(total, machine, virtual), 2000)}</b></p>"]
+    parts = [f"<p><b>{safe(headline(total, machine, virtual), 2000)}</b></p>", *map(note, doubts(machine, p))]
     if network:
         parts.append(note(steps_of(network)))
     if len(records):
@@ -50,6 +50,19 @@ def headline(total: Record, machine: dict[str, Any], virtual: bool = False, rout
         return parts if virtual else f"{parts}; no machine to predict by: {_way_out(router)}"
     ratio = ratio_of(total)
     return f"exchange predicted/measured: {ratio} ({total.exchange_predicted:.4g} s predicted); {parts}"
+
+
+def doubts(machine: dict[str, Any], p: int) -> Iterator[str]:
+    """Why the predictions of a run of p processors by that machine may be off, whatever was measured."""
+    if not machine["calibrated"]:
+        return
+    if (own := machine.get("p", p)) != p:
+        yield f"The machine's figures are of p = {own}, and this run has p = {p}: they predict another machine."
+    if machine.get("busy"):
+        yield (
+            "The machine was measured while it was busy with other things, which is in its figures; `pybsp run "
+            "--calibrate` measures again when it is quiet."
+        )
 
 
 def steps_of(network: str) -> str:

@@ -37,7 +37,17 @@ from ..ways import (
     with_lent,
 )
 from .cost import Superstep
-from .machine_file import ABOVE, LEAST, PROCESSORS, MachinePart, check_calibrated, is_finite, is_rate, read_parts
+from .machine_file import (
+    ABOVE,
+    LEAST,
+    PROCESSORS,
+    MachinePart,
+    check_flag,
+    is_finite,
+    is_rate,
+    measured_while_busy,
+    read_parts,
+)
 from .placement import PLACEMENT, nodes_of, some_of, spread
 from .pricing import pricing
 
@@ -177,6 +187,8 @@ class BSPMachine(MachinePart):
             does to send and to read: its g, l and o's are smaller. None: the same as of whole supersteps.
         rates: flop/s of work of some kinds (`bsp.work(flops, kind="sort")`), where they are others than r: pairs, or a
             mapping.
+        own_p: processors that the figures are of, where a run of others goes by them; 0: p.
+        busy: whether others used the machine when it was measured. A file has it under "calibration".
 
     Raises:
         UsageError: a parameter that is negative, not finite, or an r or p below what can be; another cost; rows that
@@ -210,8 +222,10 @@ class BSPMachine(MachinePart):
     after: tuple[tuple[float, float, float, float, float], ...] = ()
     exchange: BSPMachine | None = None
     rates: tuple[tuple[str, float], ...] = ()
+    own_p: int = dataclasses.field(default=0, compare=False, repr=False)
+    busy: bool = dataclasses.field(default=False, compare=False, repr=False)
 
-    _PART, _NESTED = "bsp", ("exchange",)
+    _PART, _NESTED, _BESIDE = "bsp", ("exchange",), types.MappingProxyType({"busy": flag})
     _REQUIRED = types.MappingProxyType({"p": PROCESSORS, "g": LEAST, "l": LEAST, "r": rate})
     _OPTIONAL = types.MappingProxyType(
         {
@@ -243,7 +257,9 @@ class BSPMachine(MachinePart):
                 f"BSPMachine: exchange must be a BSPMachine of p = {self.p} without an exchange of its own, or None, "
                 f"got {alone!r}"
             )
-        check_calibrated("BSPMachine", self.calibrated)
+        check_flag("BSPMachine", "calibrated", self.calibrated)
+        check_flag("BSPMachine", "busy", self.busy)
+        self._check_own_p()
         if not isinstance(self.cost, str) or self.cost not in ("sum", "max"):
             raise UsageError(f'BSPMachine: cost must be "sum" (w + g*h + l) or "max" (Valiant\'s), got {self.cost!r}')
 
@@ -391,14 +407,15 @@ class BSPMachine(MachinePart):
             1e-09
         """
         part = cls._part(path)
-        content = {"placement": read_parts(Path(path)).get("placement", {})}
-        hosts: list[str] = decode(content, f"machine file {path}", PLACEMENT)["placement"].get("hosts", [])
+        content = read_parts(Path(path))
+        placement = {"placement": content.get("placement", {})}
+        hosts: list[str] = decode(placement, f"machine file {path}", PLACEMENT)["placement"].get("hosts", [])
         if hosts and len(hosts) != part["p"]:
-            expected = f"a host for each of p = {part['p']} processors"
-            raise usage_error(f"machine file {path}: placement.hosts", expected, len(hosts))
+            got = f"p = {part['p']} and {len(hosts)} hosts"
+            raise usage_error(f"machine file {path}: bsp.p and placement.hosts", "a host for each processor", got)
         if "exchange" in part:
             part["exchange"] = cls._of(path, {"p": part["p"], "r": part["r"], **part["exchange"]}, ".exchange")
-        return cls._of(path, {**part, "hosts": tuple(hosts)})
+        return cls._of(path, {**part, "hosts": tuple(hosts), "busy": measured_while_busy(content)})
 
     def as_part(self) -> dict[str, Any]:
         """What a machine file holds of it."""
@@ -593,6 +610,8 @@ class BSPMachine(MachinePart):
             "error_p95": self.error_p95,
             "exchange": None if self.exchange is None else self.exchange.as_json(),
             **({"rates": dict(self.rates)} if self.rates else {}),
+            **({"p": self.own_p} if self.own_p else {}),
+            **({"busy": True} if self.busy else {}),
         }
 
     def elsewhere(self, hosts: Sequence[str]) -> str | None:

@@ -6,6 +6,7 @@ model*, sections 3 and 6). Units are SI: seconds, words of 8 bytes, flop/s.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import types
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ class EBSPMachine(MachinePart):
         o_msg: seconds per message, beside what its words cost.
         error_median, error_p95: as of a `BSPMachine`.
         o_item: seconds per item of a queue, beside what its words and the messages that it travels in cost.
+        own_p: as of a `BSPMachine`.
 
     Raises:
         UsageError: a parameter that is negative, not finite, or an r or p below what can be; another network.
@@ -56,6 +58,7 @@ class EBSPMachine(MachinePart):
     error_median: float | None = None
     error_p95: float | None = None
     o_item: float = 0.0
+    own_p: int = dataclasses.field(default=0, compare=False, repr=False)
 
     _PART = "ebsp"
     _REQUIRED = types.MappingProxyType({"p": PROCESSORS, "g1": LEAST, "g2": LEAST, "s": LEAST})
@@ -74,6 +77,7 @@ class EBSPMachine(MachinePart):
         self._of_python()
         self._check({"g1": False, "g2": False, "s": False, "r": True, "o_msg": False, "o_item": False})
         self._check_errors()
+        self._check_own_p()
         if not isinstance(self.network, str) or self.network not in ("", "linear array", "mesh"):
             raise UsageError(f'EBSPMachine: network must be "", "linear array" or "mesh", got {self.network!r}')
 
@@ -166,4 +170,5 @@ class EBSPMachine(MachinePart):
     def as_json(self) -> dict[str, Any]:
         """The parameters, as a ledger file has them."""
         figures = {name: getattr(self, name) for name in ("g1", "g2", "s", "r", "o_msg", "o_item")}
-        return {**figures, "calibrated": True, "error_median": self.error_median, "error_p95": self.error_p95}
+        errors = {"error_median": self.error_median, "error_p95": self.error_p95}
+        return {**figures, "calibrated": True, **errors, **({"p": self.own_p} if self.own_p else {})}

@@ -57,7 +57,7 @@ def for_p(machine: AnyMachine, p: int, origin: str) -> tuple[AnyMachine, str | N
     if machine.p == p:
         return machine, None
     warning = f"{origin}: expected {p}, as this run has, got {machine.p}: its predictions are for another machine"
-    return resized(machine, p), warning
+    return dataclasses.replace(resized(machine, p), own_p=machine.own_p or machine.p), warning
 
 
 def resized(machine: Sized, p: int) -> Sized:

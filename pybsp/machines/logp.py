@@ -21,7 +21,7 @@ from ..ground.instead import hinting
 from ..processes.process import MOST_PROCESSORS
 from .bsp import BSPMachine
 from .ebsp import EBSPMachine
-from .machine_file import ABOVE, LEAST, PROCESSORS, MachinePart, check_calibrated, is_finite
+from .machine_file import ABOVE, LEAST, PROCESSORS, MachinePart, check_flag, is_finite
 
 _LEAST_STEP = 1e-290  # seconds of a LogP machine's step, so that times are finite numbers of steps
 
@@ -99,7 +99,7 @@ class LogPMachine(MachinePart):
             raise UsageError(f"LogPMachine: L, o and G must be finite in seconds, got step = {self.step!r}")
         if self.G_word is not None and not (is_finite(self.G_word) and self.G_word >= 0):
             raise UsageError(f"LogPMachine: G_word must be finite and at least 0 (seconds), got {self.G_word!r}")
-        check_calibrated("LogPMachine", self.calibrated)
+        check_flag("LogPMachine", "calibrated", self.calibrated)
         if not isinstance(self.intervals, dict) or not all(
             isinstance(name, str) and isinstance(ends, (tuple, list)) and len(ends) == 2 and all(map(is_finite, ends))
             for name, ends in self.intervals.items()

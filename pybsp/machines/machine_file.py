@@ -8,21 +8,37 @@ import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import UsageError, argument_error, brief, harmless
-from ..ground.decoding import Decoder, decode, fields, number, parse, read_text, shown, untouched, versioned, whole
+from ..ground.decoding import (
+    Decoder,
+    MisfitError,
+    decode,
+    each,
+    fields,
+    number,
+    optional,
+    parse,
+    read_text,
+    shown,
+    untouched,
+    versioned,
+    whole,
+)
 from ..ground.files import path_of, writing
-from ..processes.process import MOST_PROCESSORS
+from ..processes.process import MOST_PROCESSORS, is_busy
 
 FORMAT = "pybsp-machine"
 VERSION = 1
 PARTS = ("bsp", "ebsp", "logp", "placement", "calibration")  # that a machine file may have
 PROCESSORS = whole(1, MOST_PROCESSORS)  # in a file
 LEAST, ABOVE = number(), number(above=True)
+_LOADS, _CORES = each(optional(LEAST)), each(whole(1))
 Part = TypeVar("Part", bound="MachinePart")
 
 
@@ -42,6 +58,7 @@ class MachinePart:
     _PART = ""  # its name there
     _REQUIRED: Mapping[str, Decoder] = {}  # fields that it must hold, and of which form
     _OPTIONAL: Mapping[str, Decoder] = {}  # and those that it may
+    _BESIDE: Mapping[str, Decoder] = {}  # fields of a ledger file that no machine file has there
     _NESTED: Sequence[str] = ()  # those of a ledger file that hold such a machine themselves, or None
     p: int
 
@@ -88,6 +105,13 @@ class MachinePart:
             raise UsageError(f"machine file {path}: {cls._PART}{within}: {error}") from None
 
     @classmethod
+    def fields_of_json(cls) -> tuple[Mapping[str, Decoder], Mapping[str, Decoder]]:
+        """The decoders of what `as_json` must have, and of all that it may, but for such machines within it."""
+        of_part = {**cls._REQUIRED, **cls._OPTIONAL}
+        known = {**{name: one for name, one in of_part.items() if name not in cls._NESTED}, **cls._BESIDE}
+        return {name: one for name, one in known.items() if name in cls._REQUIRED and name != "p"}, known
+
+    @classmethod
     def of_json(cls: type[Part], parameters: Any, p: int, origin: str, place: str = "machine") -> Part:
         """The machine of p processors whose `as_json` a ledger file has.
 
@@ -99,11 +123,13 @@ class MachinePart:
         Raises:
             UsageError: it is none.
         """
-        needed = {name: decoder for name, decoder in cls._REQUIRED.items() if name != "p"}
-        optional_ones = {**cls._OPTIONAL, **dict.fromkeys(cls._NESTED, untouched)}
-        form = fields({place: fields(needed, optional_ones, others=untouched)})
+        needed, known = cls.fields_of_json()
+        form = fields({place: fields(needed, known, others=untouched)})
         found = decode({place: parameters}, origin, form)[place]
-        named: dict[str, Any] = {name: found[name] for name in (*needed, *optional_ones) if name in found} | {"p": p}
+        named: dict[str, Any] = {name: found[name] for name in (*known, *cls._NESTED) if name in found}
+        if "p" in named:
+            named["own_p"] = named["p"]
+        named["p"] = p
         for name in cls._NESTED:
             if named.get(name) is not None:
                 named[name] = cls.of_json(named[name], p, origin, f"{place}.{name}")
@@ -160,6 +186,15 @@ class MachinePart:
             raise UsageError(f"{name}: p must be a whole number of at least 1, got {brief(self.p)}")
         if self.p > MOST_PROCESSORS:
             raise UsageError(f"{name}: p must be at most {MOST_PROCESSORS}, got {brief(self.p)}")
+
+    def _check_own_p(self) -> None:
+        """Refuse what is no number of processors that figures can be of; of p itself they are where nothing is said."""
+        own: int = self.own_p  # type: ignore[attr-defined]
+        if type(own) is not int or not 0 <= own <= MOST_PROCESSORS:
+            raise UsageError(
+                f"{type(self).__name__}: own_p must be a whole number from 0 to {MOST_PROCESSORS}, got {brief(own)}"
+            )
+        object.__setattr__(self, "own_p", own if own != self.p else 0)
 
     def _check_errors(self) -> None:
         """Refuse relative errors that are no numbers of at least 0."""
@@ -229,7 +264,19 @@ def read_parts(file: Path) -> dict[str, Any]:
     return content
 
 
-def check_calibrated(name: str, calibrated: Any) -> None:
-    """Refuse what is not true or false, which no machine file would hold."""
-    if not isinstance(calibrated, bool):
-        raise UsageError(f"{name}: calibrated must be True or False, got {brief(calibrated)}")
+def check_flag(name: str, flag: str, value: Any) -> None:
+    """Refuse what is not true or false, which no file would hold."""
+    if not isinstance(value, bool):
+        raise UsageError(f"{name}: {flag} must be True or False, got {brief(value)}")
+
+
+def measured_while_busy(content: Mapping[str, Any]) -> bool:
+    """Whether others used the machine when a file of that content was measured, as far as it says."""
+    about = content.get("calibration")
+    about = about.get("about") if isinstance(about, dict) else None
+    if not isinstance(about, dict) or not about.get("cores"):
+        return False
+    with suppress(MisfitError):
+        loads, cores = _LOADS(about.get("load", [])), _CORES(about["cores"])
+        return any(is_busy(load or 0.0, min(cores)) for load in loads)
+    return False

@@ -129,6 +129,7 @@ class Split(Generic[Machine]):
         self._first, self._inner = len(part.account.log), 0 if inner is None else len(inner.all)
         self._before = whole.account.enter_part()
         whole.part = part
+        whole.account.log.enter(part.account.log)
         whole.gate.close("a part made by bsp.split is in use; leave its with block first")
         return self._machine
 
@@ -148,6 +149,7 @@ class Split(Generic[Machine]):
             raise
         finally:
             whole.part = None
+            whole.account.log.leave()
             whole.gate.open()
             if self._failure:  # it is not entered again
                 self._forget()

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING, TextIO
 
 from ..errors import harmless
+from ..ground.chunk import clock
 from ..ledger.log import Counts
 from . import threads
 
@@ -40,44 +40,35 @@ class Progress:
         self._machine, self._over = machine, how == TERMINAL
         self._file = file or sys.stderr
         self._period = EVERY[how]
-        self._began = time.monotonic()
-        self._block: tuple[Counts | None, float, int] = None, 0.0, 0  # that was seen last, when, and how far it was
+        self._began = clock()
         self._end = threading.Event()
         self._thread = threads.beside(self._go_on, "pybsp progress")
         self._thread.start()
 
     def _go_on(self) -> None:
         while not self._end.wait(self._period):
-            self._write(self.text(time.monotonic()))
+            self._write(self.text(clock()))
 
     def text(self, now: float) -> str:
         """`3.2 s, some 18.1 s left: superstep 120 (20 of 200) "iterate"`: where processor 0 is, times first.
 
         Args:
-            now: by `time.monotonic`.
+            now: by `clock`.
         """
         machine: SuperstepEngine | None = self._machine
         places: list[str] = []
-        blocks: list[tuple[Counts, int, float]] = []
+        blocks: list[Counts] = []
         while machine is not None:
             account = machine.account
-            ended, block = len(account.log), account.log.expecting
-            place = f"superstep {ended}"
+            block = account.log.expecting
+            place = f"superstep {len(account.log)}"
             if block is not None and block.most:
-                done = ended - block.first
-                blocks.append((block, done, max(block.most - done, 0)))
-                place += f" ({done} of {block.most:.0f})"
+                blocks.append(block)
+                place += f" ({block.done} of {block.most:.0f})"
             places.append(place + f' "{account.label}"' * bool(account.label))
             machine = machine.part
-        left = self._left(*blocks[0], now) if blocks else ""
+        left = _left(blocks[0], now) if blocks else ""
         return f"{now - self._began:.1f} s{left}: {', in a part: '.join(places)}"
-
-    def _left(self, block: Counts, done: int, more: float, now: float) -> str:
-        """How long so many more supersteps of a block take, by its speed since it was seen; empty while unknown."""
-        if self._block[0] is not block:
-            self._block = block, now, done
-        _, since, before = self._block
-        return f", some {more * (now - since) / (done - before):.1f} s left" if done > before else ""
 
     def _write(self, text: str) -> None:
         shown = f"pybsp: {harmless(text)}"
@@ -91,3 +82,11 @@ class Progress:
         if self._over:
             self._file.write(_OVER)
             self._file.flush()
+
+
+def _left(block: Counts, now: float) -> str:
+    """How long what is left of a block takes, by its speed since it began; empty while unknown."""
+    (since, before), done = block.since, block.done
+    if done == before or block.most is None:
+        return ""
+    return f", some {max(block.most - done, 0) * (now - since) / (done - before):.1f} s left"

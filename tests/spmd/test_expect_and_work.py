@@ -148,6 +148,52 @@ def test_expect_counts_words_received_too(bsp: pybsp.BSP) -> None:
     assert caught(block).kind is (pybsp.CostError if bsp.p > 2 and bsp.pid == 0 else None)
 
 
+@on_processors
+@pytest.mark.parametrize("asks", [False, True])
+def test_expect_counts_what_is_done_in_parts_and_in_parts_of_them(bsp: pybsp.BSP, asks: bool) -> None:
+    halves, of_half = bsp.split(bsp.pid % 2), len(range(bsp.pid % 2, bsp.p, 2))
+    cost = {"supersteps": 5, "h": 26 * (of_half > 1), "messages": 3 * (of_half > 1), "work": 30 + bsp.pid}
+
+    def send(part: pybsp.BSP, words: int) -> None:
+        part.work(10)
+        part.send((part.pid + 1) % part.p, np.zeros(words))
+        part.sync()
+
+    def block(**most: int) -> None:
+        with bsp.expect(**most):
+            with halves as part:
+                send(part, 5)
+                if asks:
+                    part.ledger  # noqa: B018 - rows that are combined are of all its processors
+                with part.label("inner"), part.split(0) as inner, inner.label("most"):
+                    send(inner, 20)
+                    send(inner, 1)
+                part.work(bsp.pid)  # of the whole's superstep
+            bsp.sync()
+
+    less = caught(block, **dict.fromkeys(cost, 1)).text
+    assert less.startswith(f"bsp.expect on processor {bsp.pid}: supersteps: expected at most 1, counted 5; ")
+    assert caught(block, **cost).kind is None
+    assert f"; work: expected at most 1, counted {30.0 + bsp.pid} (1" in less
+    if of_half > 1:
+        place = 'superstep 0 ("most") of a part, in superstep 2 ("inner") of a part, in superstep 1'
+        assert f"; h: expected at most 1, counted 26 (20 in {place}); messages: expected at most 1, counted 3 " in less
+
+
+@on_processors
+def test_expect_in_a_part_that_is_in_use_counts_that_too(bsp: pybsp.BSP) -> None:
+    def block() -> None:
+        with bsp.split(0) as part:
+            part.work(100)
+            with bsp.expect(supersteps=0, work=6):
+                part.work(5)
+                part.sync()
+                part.work(2)
+
+    assert "supersteps: expected at most 0, counted 1; work: expected at most 6, counted 7.0 (5" in caught(block).text
+    bsp.sync()
+
+
 def test_expectations_nest(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         with bsp.expect(supersteps=3):

@@ -582,6 +582,22 @@ def test_a_ledger_that_is_loaded_has_and_predicts_what_the_saved_one_did(machine
     assert loaded.riding == ledger.riding
 
 
+@pytest.mark.parametrize("own", [0, 1])
+def test_a_ledger_knows_of_how_many_processors_its_machines_figures_are(spmd: Spmd, own: int) -> None:
+    machine = pybsp.BSPMachine(spmd.p + own, g=1e-8, l=1e-5, r=1e9)
+
+    def main(bsp: pybsp.BSP) -> Any:
+        bsp.sync()
+        with bsp.split(0) as part:
+            part.sync()
+            of_part = part.ledger.machine.own_p
+        ledger = bsp.ledger
+        return ledger.machine.p, ledger.machine.own_p, ledger.to_dict()["machine"].get("p", 0), of_part
+
+    figures_of = (spmd.p + 1) * own
+    assert spmd(main, machine=machine) == [(spmd.p, figures_of, figures_of, figures_of)] * spmd.p
+
+
 def test_measured_seconds_are_there(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         before = bsp.time()
