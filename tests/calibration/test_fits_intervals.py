@@ -133,3 +133,50 @@ def test_parameters_held_at_zero_leave_the_best_of_the_rest() -> None:
     assert found[1] == 0
     np.testing.assert_allclose(found[[0, 2]], relative(design[:, [0, 2]], times))
     np.testing.assert_allclose(nonnegative(design, design @ np.array([5.0, 0.4, 0.1])), [5.0, 0.4, 0.1])
+
+
+def table(*rows: list[float]) -> bootstrap.Table:
+    """Of one launch: a row for each point, filled up with what is missing."""
+    batches = np.full((len(rows), 1, max(map(len, rows))), np.nan)
+    for line, row in zip(batches[:, 0], rows, strict=True):
+        line[: len(row)] = row
+    return bootstrap.Table(tuple(Point("bsp", "empty", size=n) for n in range(len(rows))), batches)
+
+
+def test_medians_are_of_what_is_there() -> None:
+    found = table([1.0, 3.0], [5.0], [4.0, 1.0, 2.0], []).medians()
+    np.testing.assert_array_equal(found[:, 0], [2.0, 5.0, 2.0, np.nan])
+    assert table([1.0, 3.0]).medians() == [[2.0]]
+    assert np.isnan(table([], []).medians()).all()
+
+
+def test_as_many_batches_are_drawn_again_as_there_are() -> None:
+    for_two, for_three = table([1.0, 2.0], [1.0, 2.0, 3.0]).drawn(np.random.default_rng(0), 50)[..., 0].T
+    assert {*((for_two - 1.5) / bootstrap._shrink(2)).round(9).tolist()} == {-0.5, 0.0, 0.5}
+    assert {*((for_three - 2.0) / bootstrap._shrink(3)).round(9).tolist()} == {-1.0, 0.0, 1.0}
+
+
+def test_the_correction_for_few_batches_is_that_of_normal_values() -> None:
+    assert (bootstrap._shrink(0), bootstrap._shrink(1), bootstrap._shrink(2)) == (1.0, 1.0, math.sqrt(2))
+    assert bootstrap._shrink(4) == (bootstrap._shrink(3) + bootstrap._shrink(5)) / 2
+    assert bootstrap._shrink(5) == pytest.approx(1 / 1.2, rel=0.05)  # "a fifth more"
+
+
+def test_an_interval_is_that_of_three_launches_and_of_fewer_that_of_the_draws() -> None:
+    drawn, nothing = np.array([1.0, 3.0, np.nan]), np.array([])
+    three = bootstrap.interval(2.0, nothing, np.array([1.0, 2.0, 3.0, np.nan]), 1.0)
+    assert three == pytest.approx((2.0, 2.0 - 4.30265 / math.sqrt(3), 2.0 + 4.30265 / math.sqrt(3)), rel=1e-5)
+    two = bootstrap.interval(2.0, drawn, np.array([1.0, 2.0]), 10.0)
+    assert two == pytest.approx((2.0, 2.0 - 2.22814, 2.0 + 2.22814), rel=1e-5)
+    assert bootstrap.interval(2.0, nothing, nothing, 10.0) == (2.0, 2.0, 2.0)
+
+
+def test_a_figure_is_known_as_well_as_the_points_that_it_hangs_on_in_tenths() -> None:
+    few, many = [1.0, 2.0, 3.0], [float(n) for n in range(6)]
+    of = table(few, many)
+    times = np.array([[4.0, 4.0], [4.0, 2.0], [2.0, 4.0], [2.0, 2.0]] * 25)[..., np.newaxis]
+    assert bootstrap.freedoms(of, times, times[:, 1])[0] == pytest.approx(4.4)  # 2 + sqrt(6)
+    assert bootstrap.freedoms(of, times, times[:, 0])[0] == 2.0
+    # What is not known of some replicates, and a figure's size, do not matter.
+    of_some = np.where(np.arange(100)[:, np.newaxis] < 30, np.nan, times[:, 1])
+    assert bootstrap.freedoms(of, times, of_some + 1000.0) == bootstrap.freedoms(of, times, of_some)
