@@ -126,6 +126,19 @@ def test_least_squares_is_not_drawn_towards_samples_that_happen_to_be_fast() -> 
     assert np.mean(found) == pytest.approx(1, rel=0.005)  # weights of 1/T^2 would give 0.94 of it
 
 
+def test_least_squares_are_those_of_logarithms() -> None:
+    times = np.exp(0.2 * np.random.default_rng(0).standard_normal((20, 30)))
+    times[:10, 20:] = np.nan
+    assert relative(np.full((30, 1), 7.0), times)[:, 0] * 7 == pytest.approx(np.exp(np.nanmean(np.log(times), axis=1)))
+
+
+def test_a_time_that_is_far_off_has_little_say_however_far() -> None:
+    for far in (30.0, 1e3, 1e6):
+        assert relative(np.ones((11, 1)), np.array([1.0] * 10 + [far]))[0] == pytest.approx(
+            1 + 0.63 / far, abs=0.1 / far
+        )
+
+
 def test_parameters_held_at_zero_leave_the_best_of_the_rest() -> None:
     design = np.stack([np.ones(10), np.arange(10.0), np.arange(10.0) ** 2], axis=1)
     times = design @ np.array([5.0, -0.4, 0.1])
