@@ -1206,6 +1206,38 @@ def test_who_fails_as_a_run_begins_tells_all_others_there_are(monkeypatch: pytes
     assert told == [2, 3]
 
 
+@pytest.mark.parametrize(("error", "aborts"), [(TimeoutError, False), (KeyboardInterrupt, True)])
+def test_who_waits_too_long_for_the_transport_of_the_next_run_says_so_and_who_is_interrupted_ends_the_job(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException], aborts: bool
+) -> None:
+    def renewed(waits: float | None) -> None:
+        raise error
+
+    aborted: list[str] = []
+    transport: Any = SimpleNamespace(settled=object(), ended=False, renewed=renewed, abort=aborted.append, pid=1)
+    monkeypatch.setattr(world, "_print_at_once", lambda error: None)
+    with pytest.raises(error):
+        world._renewed(transport, 0.1)
+    assert len(aborted) == aborts
+
+
+def test_each_exception_that_nobody_caught_ends_the_program_and_what_its_hook_calls_meanwhile_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[BaseException] = []
+
+    def end(error: BaseException, say: Callable[[], None]) -> None:
+        ended.append(error)
+        say()
+
+    monkeypatch.setattr(world, "_end", end)
+    first, second, inner = ValueError("first"), ValueError("second"), ValueError("inner")
+    told: list[str] = []
+    world.uncaught(first, lambda: world.uncaught(inner, lambda: told.append("inner")))
+    world.uncaught(second, lambda: told.append("second"))
+    assert (ended, told) == ([first, second], ["inner", "second"])
+
+
 def test_an_exception_that_leaves_what_is_shown_has_the_label_or_the_name_of_the_collective() -> None:
     left: list[BaseException] = []
     for label, found in ("of the program", "of the program"), ("", "allreduce"):

@@ -9,6 +9,8 @@ import signal
 import sys
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
+from typing import Any
 from unittest import SkipTest
 from unittest.mock import Mock
 
@@ -970,3 +972,13 @@ def test_a_rank_fails_with_its_own_error_where_that_is_of_the_kind_that_counts(r
             pytest_plugin._settle(request.node, error, endings, " failed")
         assert (caught.value is error) == (raised == "mine")
     pytest_plugin._settle(request.node, None, (None, None), " failed")
+
+
+def test_a_test_of_hypothesis_has_its_own_function_again_after_its_examples() -> None:
+    def inner(x: int) -> None: ...
+
+    test = SimpleNamespace(hypothesis=SimpleNamespace(inner_test=inner))
+    given: list[Any] = []
+    with pytest_plugin._replaced(test, lambda *example: given.append(example)):
+        test.hypothesis.inner_test(x=3)
+    assert (given, test.hypothesis.inner_test) == ([(inner, (), {"x": 3})], inner)

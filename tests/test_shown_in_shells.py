@@ -195,6 +195,7 @@ REPRS: list[tuple[Callable[[pybsp.BSP], tuple[list[str], Any]], list[str]]] = [
 ]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("program", "expected"), REPRS, ids=lambda one: getattr(one, "__name__", ""))
 def test_what_a_program_has_says_what_it_is_at_any_time(
     program: Callable[[pybsp.BSP], tuple[list[str], Any]], expected: list[str]

@@ -100,7 +100,7 @@ def _trace(value: Any) -> dict[str, Any]:
     """The decoder of what `trace.Trace.summary` says."""
     found: dict[str, Any] = _TRACE(value)
     lanes, labels = -(-found["p"] // found["lane"]), len(found["labels"])
-    bins = len(found["kinds"][0:1] and found["kinds"][0])
+    bins = len(found["kinds"][0]) if found["kinds"] else 0
     for name in (*_OF_LANES, "kinds"):
         got = sorted({len(row) for row in found[name]})
         if len(found[name]) != lanes or got != [bins]:

@@ -338,6 +338,22 @@ def test_there_is_a_cut_where_time_falls_whatever_states_the_machine_was_in() ->
     assert cut(words, design, times) == [0]
 
 
+def test_there_are_cuts_below_one_where_time_falls_too() -> None:
+    words = np.repeat([1.0, 4.0, 64.0, 256.0, 4096.0, 16384.0], 6)
+    messages = np.tile(np.arange(1.0, 7.0), 6)
+    way = np.searchsorted([16, 1024], words)
+    times = np.array([1.0, 50.0, 5.0])[way] * messages
+    assert cut(words, np.stack([np.ones(len(words)), messages], axis=1), times) == pytest.approx([0, 16, 1024])
+
+
+def test_sizes_nearer_than_two_percent_are_in_one_segment() -> None:
+    messages = np.tile(np.arange(1.0, 7.0), 4)
+    design = np.stack([np.ones(24), messages], axis=1)
+    for larger, begins in (101.0, [0, math.sqrt(101 * 200)]), (103.0, [0, math.sqrt(100 * 103)]):
+        words = np.repeat([50.0, 100.0, larger, 200.0], 6)
+        assert cut(words, design, np.where(words > 100, 9.0, 1.0) * messages) == pytest.approx(begins)
+
+
 def test_two_sizes_are_two_segments_where_enough_messages_were_timed() -> None:
     words, messages = np.repeat([1.0, 1000.0], 6), np.tile(np.arange(1.0, 7.0), 2)
     design = np.stack([np.ones(12), messages], axis=1)

@@ -126,6 +126,19 @@ def test_least_squares_is_not_drawn_towards_samples_that_happen_to_be_fast() -> 
     assert np.mean(found) == pytest.approx(1, rel=0.005)  # weights of 1/T^2 would give 0.94 of it
 
 
+def test_least_squares_are_those_of_logarithms() -> None:
+    times = np.exp(0.2 * np.random.default_rng(0).standard_normal((20, 30)))
+    times[:10, 20:] = np.nan
+    assert relative(np.full((30, 1), 7.0), times)[:, 0] * 7 == pytest.approx(np.exp(np.nanmean(np.log(times), axis=1)))
+
+
+def test_a_time_that_is_far_off_has_little_say_however_far() -> None:
+    for far in (30.0, 1e3, 1e6):
+        assert relative(np.ones((11, 1)), np.array([1.0] * 10 + [far]))[0] == pytest.approx(
+            1 + 0.63 / far, abs=0.1 / far
+        )
+
+
 def test_parameters_held_at_zero_leave_the_best_of_the_rest() -> None:
     design = np.stack([np.ones(10), np.arange(10.0), np.arange(10.0) ** 2], axis=1)
     times = design @ np.array([5.0, -0.4, 0.1])
@@ -133,3 +146,50 @@ def test_parameters_held_at_zero_leave_the_best_of_the_rest() -> None:
     assert found[1] == 0
     np.testing.assert_allclose(found[[0, 2]], relative(design[:, [0, 2]], times))
     np.testing.assert_allclose(nonnegative(design, design @ np.array([5.0, 0.4, 0.1])), [5.0, 0.4, 0.1])
+
+
+def table(*rows: list[float]) -> bootstrap.Table:
+    """Of one launch: a row for each point, filled up with what is missing."""
+    batches = np.full((len(rows), 1, max(map(len, rows))), np.nan)
+    for line, row in zip(batches[:, 0], rows, strict=True):
+        line[: len(row)] = row
+    return bootstrap.Table(tuple(Point("bsp", "empty", size=n) for n in range(len(rows))), batches)
+
+
+def test_medians_are_of_what_is_there() -> None:
+    found = table([1.0, 3.0], [5.0], [4.0, 1.0, 2.0], []).medians()
+    np.testing.assert_array_equal(found[:, 0], [2.0, 5.0, 2.0, np.nan])
+    assert table([1.0, 3.0]).medians() == [[2.0]]
+    assert np.isnan(table([], []).medians()).all()
+
+
+def test_as_many_batches_are_drawn_again_as_there_are() -> None:
+    for_two, for_three = table([1.0, 2.0], [1.0, 2.0, 3.0]).drawn(np.random.default_rng(0), 50)[..., 0].T
+    assert {*((for_two - 1.5) / bootstrap._shrink(2)).round(9).tolist()} == {-0.5, 0.0, 0.5}
+    assert {*((for_three - 2.0) / bootstrap._shrink(3)).round(9).tolist()} == {-1.0, 0.0, 1.0}
+
+
+def test_the_correction_for_few_batches_is_that_of_normal_values() -> None:
+    assert (bootstrap._shrink(0), bootstrap._shrink(1), bootstrap._shrink(2)) == (1.0, 1.0, math.sqrt(2))
+    assert bootstrap._shrink(4) == (bootstrap._shrink(3) + bootstrap._shrink(5)) / 2
+    assert bootstrap._shrink(5) == pytest.approx(1 / 1.2, rel=0.05)  # "a fifth more"
+
+
+def test_an_interval_is_that_of_three_launches_and_of_fewer_that_of_the_draws() -> None:
+    drawn, nothing = np.array([1.0, 3.0, np.nan]), np.array([])
+    three = bootstrap.interval(2.0, nothing, np.array([1.0, 2.0, 3.0, np.nan]), 1.0)
+    assert three == pytest.approx((2.0, 2.0 - 4.30265 / math.sqrt(3), 2.0 + 4.30265 / math.sqrt(3)), rel=1e-5)
+    two = bootstrap.interval(2.0, drawn, np.array([1.0, 2.0]), 10.0)
+    assert two == pytest.approx((2.0, 2.0 - 2.22814, 2.0 + 2.22814), rel=1e-5)
+    assert bootstrap.interval(2.0, nothing, nothing, 10.0) == (2.0, 2.0, 2.0)
+
+
+def test_a_figure_is_known_as_well_as_the_points_that_it_hangs_on_in_tenths() -> None:
+    few, many = [1.0, 2.0, 3.0], [float(n) for n in range(6)]
+    of = table(few, many)
+    times = np.array([[4.0, 4.0], [4.0, 2.0], [2.0, 4.0], [2.0, 2.0]] * 25)[..., np.newaxis]
+    assert bootstrap.freedoms(of, times, times[:, 1])[0] == pytest.approx(4.4)  # 2 + sqrt(6)
+    assert bootstrap.freedoms(of, times, times[:, 0])[0] == 2.0
+    # What is not known of some replicates, and a figure's size, do not matter.
+    of_some = np.where(np.arange(100)[:, np.newaxis] < 30, np.nan, times[:, 1])
+    assert bootstrap.freedoms(of, times, of_some + 1000.0) == bootstrap.freedoms(of, times, of_some)

@@ -208,6 +208,12 @@ def test_large_supersteps_are_those_of_more_words_than_the_median(monkeypatch: p
     assert looked_at == [{30}]
 
 
+def test_launches_without_a_point_in_common_are_not_compared() -> None:
+    points = [Point("bsp", "exchange", "bsp", size=8 * h, h_out=h) for h in (1, 2, 3)]
+    samples = [one for launch, point in enumerate(points) for one in of_one_point(point, [10.0**launch], launch)]
+    assert "launches-differ" not in codes(samples)
+
+
 @pytest.mark.parametrize(("errors", "flagged"), [(2.9, False), (3.1, True)])
 def test_a_drift_is_flagged_from_three_standard_errors_on(
     monkeypatch: pytest.MonkeyPatch, errors: float, flagged: bool

@@ -9,8 +9,11 @@ import pytest
 
 from pybsp import BSPMachine
 from pybsp.benchmarks.calibration.design import all_points
+from pybsp.benchmarks.calibration.estimates import Estimate
 from pybsp.benchmarks.calibration.fits.ways import (
     FITTED,
+    ONE,
+    _parts,
     fit_first,
     fit_late,
     fit_ways,
@@ -116,3 +119,14 @@ def test_a_disturbed_measurement_stands_for_itself_and_does_not_lift_or_lower_al
     assert seconds == sorted(seconds)
     assert seconds[4] == pytest.approx(right[4], rel=1e-6)
     assert seconds[-1] == pytest.approx(right[-2], rel=1e-6)
+
+
+def test_no_share_of_what_is_late_is_above_1_nor_below_that_of_less_computing() -> None:
+    shares = {seconds: (Estimate(share, share, share), ONE, ONE) for seconds, share in ((1.0, 1.5), (2.0, 1.2))}
+    assert [row[2:] for row in with_late(PLAIN, {}, {**shares, 3.0: (ONE, ONE, ONE)}).after] == [(1.0, 1.0, 1.0)] * 3
+
+
+def test_shares_are_those_of_what_is_late_at_last_if_anything_is() -> None:
+    later = {1.0: Estimate(2.0, 1.0, 3.0), 2.0: Estimate(4.0, 3.0, 5.0)}
+    assert _parts(later, later[2.0]) == {1.0: Estimate(0.5, 0.25, 0.75), 2.0: Estimate(1.0, 0.75, 1.25)}
+    assert _parts(later, Estimate(0.0, 0.0, 1.0)) == _parts(later, None) == {}

@@ -29,7 +29,7 @@ def median_interval(values: Sequence[float] | Array) -> Estimate:
     Of fewer than 6 values no two order statistics enclose the median with 95 %: the interval is their whole range
     (n = 5: 94 %, 4: 88 %, 3: 75 %, 2: 50 %). Of none, all three figures are not a number.
     """
-    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    ordered = np.sort(values)
     n = len(ordered)
     if not n:
         return Estimate(math.nan, math.nan, math.nan)

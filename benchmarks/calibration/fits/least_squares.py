@@ -30,20 +30,15 @@ def relative(design: Array, times: Array) -> Array:
     """
     there = np.isfinite(times)
     known = np.where(there, times, 1.0)
-    scale = np.abs(design).max(axis=0, initial=0)
-    scale = np.where(scale > 0, scale, 1.0)
-    scaled = design / scale
-    found = _solve(scaled, known, np.where(there, 1 / known, 0.0))
+    found = _solve(design, known, np.where(there, 1 / known, 0.0))
     for number in range(STEPS):
         # Clipped: a time that is far off must not have all the say.
-        fitted = np.clip(found @ scaled.T, known / FAR, known * FAR)
-        there &= np.isfinite(fitted)
-        fitted = np.where(there, fitted, 1.0)
+        fitted = np.clip(found @ design.T, known / FAR, known * FAR)
         if number < STARTING:
-            found = _solve(scaled, known, np.where(there, 1 / np.sqrt(known * fitted), 0.0))
+            found = _solve(design, known, np.where(there, 1 / np.sqrt(known * fitted), 0.0))
         else:  # Gauss-Newton
-            found = _solve(scaled, fitted * (1 + np.log(known / fitted)), np.where(there, 1 / fitted, 0.0))
-    return found / scale
+            found = _solve(design, fitted * (1 + np.log(known / fitted)), np.where(there, 1 / fitted, 0.0))
+    return found
 
 
 def _solve(design: Array, times: Array, weights: Array) -> Array:

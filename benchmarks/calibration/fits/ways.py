@@ -116,7 +116,7 @@ def fit_ways(samples: Sequence[Sample], machine: BSPMachine, seed: int = 0) -> W
         words = np.array([point.h or indices_of(point) for point in table.points])
         if table.points and np.ptp(items):
             found[way], o_item = uncertain(table, _line(items, _predictions(table, plain)), seed)
-        elif way in LARGE and words.max(initial=0) > MANY > words.min(initial=MANY):
+        elif way in LARGE and words.max(initial=0) > MANY > words.min():
             found[way], of_words[way] = uncertain(table, _line(words, _predictions(table, before)), seed)
         elif table.points:
             (found[way],) = uncertain(table, _excess(table, before), seed)
