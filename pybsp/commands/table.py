@@ -170,7 +170,8 @@ def notes(run: dict[str, Any]) -> Iterator[str]:
 def _of_parts(parts: PartTotals, place: str, calibrated: bool) -> str:
     """What parts of the machine did in that place."""
     by = f", predicted {parts.exchange_predicted:.4g} s" if calibrated else ""
-    more = f'; charged in them: {parts.work:.4g} flop, which "{"by w/r" if calibrated else "w"}" has not'
+    takes = f", {parts.charged:.4g} s by w/r" if calibrated and parts.charged else ""
+    more = f'; charged in them: {parts.work:.4g} flop{takes}, which "{"by w/r" if calibrated else "w"}" has not'
     return (
         f"{counted(parts.supersteps, 'superstep')} of their own {place}: computing {parts.seconds:.4g} s, "
         f"exchange {parts.exchange:.4g} s{by}; h = {parts.h} words, M = {parts.M}{more * bool(parts.work)}"

@@ -29,7 +29,7 @@ class PartTotals(NamedTuple):
     What parts of a part did is among it: their computing and exchanges, as in a record, are in those of its superstep.
 
     supersteps: of parts.
-    work: flop charged in them.
+    work: flop charged in them, of each superstep the largest of the part.
     h: words, of each superstep the largest that a processor of the part sent or received.
     messages: likewise.
     M: words that all processors of the part sent.
@@ -39,6 +39,7 @@ class PartTotals(NamedTuple):
     seconds: of computing, of each superstep the largest of the part.
     items: of queues, as messages.
     ways: in which data went, as of a `Record`.
+    charged: seconds that the charged work takes, as of a `Record`; 0 in files of pybsp 0.4 and before.
 
     Examples:
         >>> def main(bsp):
@@ -65,6 +66,7 @@ class PartTotals(NamedTuple):
     seconds: float = 0.0
     items: int = 0
     ways: int = 0
+    charged: float = 0.0
 
     def __repr__(self) -> str:
         return f"PartTotals({_in_short({**self._asdict(), 'ways': named(self.ways)}, 'supersteps', 'h', 'seconds')})"
@@ -115,7 +117,7 @@ class Record(NamedTuple):
     exchange_predicted: seconds that the exchange takes by the machine in force: g*h + l, and what messages and items
         cost; of Valiant's cost, what it takes beyond computing.
     charged: seconds that a processor's charged work takes by the machine's r, and by its rates of some kinds, maximum
-        over processors; 0 where none was charged. What was charged in parts of the machine is not in it.
+        over processors; 0 where none was charged. What was charged in parts of the machine is in `parts`.
     ways: in which its data went, a bit for each of `pybsp.ways.WAYS`; of sums, those of any.
     supersteps: how many these are the sums of; 1 but in `Ledger.total` and `Ledger.totals`.
     parts: what parts of the machine did in it (`bsp.split`), None where that is nothing; of single supersteps also in
