@@ -224,8 +224,8 @@ def traced(trace: dict[str, Any], sent: int, colours: Mapping[str, str]) -> Iter
     left = sent - int(whole.sum())
     if left > 0:
         yield note(
-            f"{left} more words, of {sent}, went from memory to memory that processors share: small collectives, and "
-            "gets from one's own node. Who sent them to whom is not kept."
+            f"{left} more words, of {sent}, came before a checkpoint of a run without a trace, or pybsp was 0.2, where "
+            "what is read in another's memory was not kept: who sent them to whom is not known."
         )
 
 
