@@ -13,7 +13,7 @@ from ..errors import harmless
 from ..ground.console import TableConsole
 from ..ledger.ledger_file import read
 from ..ledger.pictures import bars_of, columns, doubts, headline, steps_of
-from ..ledger.records import CIRCUMSTANCES, PartTotals, Supersteps
+from ..ledger.records import CIRCUMSTANCES, TOTAL, PartTotals, Supersteps, in_table
 from ..processes.process import is_busy
 from ..runs.machine_cache import DOUBTFUL
 from .fitting import WIDTH, fitted
@@ -213,7 +213,7 @@ def _tables(records: Supersteps, machine: dict[str, Any], every: bool, width: in
     numbers = [*(range(len(rows)) if every else (row.supersteps for row in rows)), total.supersteps]
     cells = {
         "superstep" if every else "supersteps": list(map(str, numbers)),
-        "label": [*(harmless(row.label) or "-" for row in rows), "total"],
+        "label": [*(harmless(in_table(row.label)) for row in rows), TOTAL],
     }
     for name, column in columns(total, machine["calibrated"], bars_of(machine)).items():
         cells[name] = [column(row) for row in (*rows, total)]

@@ -189,6 +189,14 @@ class Record(NamedTuple):
         }
 
 
+TOTAL, AFTER, NONE = "total", "(after the last)", "-"  # in tables: sums, what is after the last superstep, no label
+
+
+def in_table(label: str) -> str:
+    """A label as tables have it: in quotes where it looks like one of the names that they have of their own."""
+    return f'"{label}"' if label.strip('"') in (TOTAL, AFTER, NONE) else label or NONE
+
+
 DERIVED = ("exchange", "waiting", "imbalance")  # figures of a `Record` that follow from its fields
 
 
@@ -269,7 +277,7 @@ class Supersteps(Records):
         with np.errstate(over="ignore"):
             sums = self.numbers().sum(axis=0)
         sums[_WAYS] = np.bitwise_or.reduce(self.numbers()[:, _WAYS].astype(np.int64), initial=0)
-        return _sum_record("total", sums[1:].tolist(), len(self), _sum(self.parts.values()))
+        return _sum_record(TOTAL, sums[1:].tolist(), len(self), _sum(self.parts.values()))
 
     def totals(self) -> list[Record]:
         """The sums by label; see `Ledger.totals`."""
