@@ -39,9 +39,11 @@ from pybsp.checkpoints.part import SavedPart, checksum, copy, read, write
 from pybsp.checkpoints.plain import StateDecoder, StateEncoder
 from pybsp.commands import run as running
 from pybsp.ground import settings
+from pybsp.ground.chunk import COLUMNS
 from pybsp.layouts import Block, BlockCyclic, Cyclic, Layout
 from pybsp.ledger import account
 from pybsp.ledger.ledger_file import read as read_ledger
+from pybsp.parts.totals import Stays
 from pybsp.runs.replaying import replay
 from pybsp.transport import END, SYNC, Arrival
 
@@ -1194,16 +1196,29 @@ def test_what_parts_of_parts_did_before_a_checkpoint_is_in_the_ledger(tmp_path: 
             with bsp.split(bsp.pid % 2) as outer:
                 with outer.split(0) as inner:
                     inner.work(1e6)
+                    inner.work(5e4, kind="sort")
                     inner.sync()
+                outer.work(2e5, kind="sort")
                 outer.sync()
             bsp.sync()
             bsp.checkpoint(step + 1)
-        return [(n, one.supersteps, f"{one.seconds:g} {one.measured:g}") for n, one in bsp.ledger.parts.items()]
+        parts = bsp.ledger.parts.items()
+        return [(n, one.supersteps, f"{one.seconds:g} {one.measured:g} {one.charged:g}") for n, one in parts]
 
-    whole = pybsp.simulate(main, 5, p=3).results
-    assert whole[0] == [(n, 3, "0.001 0.00103") for n in range(1, 11, 2)]
-    pybsp.simulate(main, 2, p=3, checkpoint=tmp_path, every=1)
-    assert pybsp.simulate(main, 5, p=3, checkpoint=again(tmp_path), every=1).results == whole
+    machine = pybsp.BSPMachine(3, g=1e-9, l=1e-5, r=1e9, rates=(("sort", 1e8),))
+    whole = pybsp.simulate(main, 5, machine=machine).results
+    assert whole[0] == [(n, 3, "0.0035 0.00353 0.0035") for n in range(1, 11, 2)]
+    pybsp.simulate(main, 2, machine=machine, checkpoint=tmp_path, every=1)
+    assert pybsp.simulate(main, 5, machine=machine, checkpoint=again(tmp_path), every=1).results == whole
+
+
+def test_stays_in_parts_of_checkpoints_of_before_are_read() -> None:
+    rows = np.ones((2, COLUMNS + 1))
+    of_before: list[tuple[Any, ...]] = [(3, (0, 2), rows, 1), (3, (0, 2), rows, 1, ((0, (0,), rows, 0, ()),))]
+    for saved in of_before:
+        (stay,) = Stays.of_saved({"all": [saved], "totals": {3: (1, 2.0, 3, 4, 5, 6.0, 7.0)}, "asked": 0}).all
+        assert (stay.superstep, stay.members, stay.combined, len(stay.inner)) == (3, (0, 2), 1, len(saved) - 4)
+        assert (stay.kinds, stay.charged) == ({}, {})
 
 
 def complaint(call: Callable[[], Any]) -> str:

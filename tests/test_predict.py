@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import re
 import signal
@@ -225,18 +226,35 @@ def test_ctrl_c_ends_the_program_and_then_the_prediction(files: tuple[str, str],
     assert not begun.exists()
 
 
-def test_a_label_called_total_keeps_its_own_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_that_look_like_rows_of_tables_keep_their_own_time_and_are_in_quotes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def main(bsp: pybsp.BSP) -> None:
-        for label in "total", "other":
+        for label in "total", "-", "", "(after the last)", '"total"', "other":
             with bsp.superstep(label):
                 bsp.work(7.0)
+        bsp.work(3.0)
 
-    path, machine = tmp_path / "ledger.json", tmp_path / "machine.json"
+    path, machine, out = tmp_path / "ledger.json", tmp_path / "machine.json", tmp_path / "page.html"
     here = BSPMachine(2, g=1.0, l=10.0, r=1.0)
     here.save(machine)
-    pybsp.simulate(main, machine=here).ledger.save(path)
+    ledger = pybsp.simulate(main, machine=here).ledger
+    ledger.save(path)
+    names = ['"total"', '"-"', "-", '"(after the last)"', '""total""', "other"]
     assert command(["predict", str(path), "--machine", str(machine)]) == 0
-    assert [row[4] for row in rows(capsys.readouterr().out)] == ["17", "17", "34"]
+    found = rows(capsys.readouterr().out)
+    assert [row[0] for row in found] == [*names, "(after the last)", "total"]
+    assert [row[2] for row in found] == [row[4] for row in found] == ["17"] * 6 + ["3", "105"]
+    prediction = ledger.predict(here)
+    assert prediction.time == 105.0
+    assert [one.time for one in prediction.labels.values()] == [17.0] * 6 + [3.0]
+    assert command(["report", str(path)]) == 0
+    printed = rows(capsys.readouterr().out)
+    assert command(["report", str(path), "--html", str(out)]) == 0
+    for text in out.read_text(), ledger._repr_html_(), prediction._repr_html_():
+        shown = [html.unescape(name) for name in re.findall(r"<tr[^>]*><td>(.*?)</td>", text)]
+        assert [name for name in shown if name != "(after the last)"] == [*names, "total"]
+    assert [row[1] for row in printed] == [*names, "total"]
 
 
 @pytest.mark.whole

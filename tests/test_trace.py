@@ -191,16 +191,22 @@ pybsp.run(main, checkpoint="saved", every=1)
 
 
 @pytest.mark.whole
-def test_a_run_that_goes_on_from_a_checkpoint_has_the_words_of_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("traced", [True, False])
+def test_a_run_that_goes_on_from_a_checkpoint_has_the_words_of_before_where_that_had_a_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traced: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("program.py").write_text(RESTARTED)
-    line = ["-m", "pybsp", "simulate", "-p", "2", "--trace", "trace.json", "--ledger", "ledger.json", "program.py"]
-    assert run(python(*line)).code == 9
-    assert ended_well(run(python(*line))) == ""
+    files = ["--trace", "trace.json", "--ledger", "ledger.json"]
+    line = ["-m", "pybsp", "simulate", "-p", "2", "program.py"]
+    assert run(python(*line[:-1], *files * traced, line[-1])).code == 9
+    assert ended_well(run(python(*line[:-1], *files, line[-1]))) == ""
     found = read("ledger.json")["runs"][0]
-    assert sum(count for *_, count in found["trace"]["words"]) == found["supersteps"].total.M == 1200
+    assert found["supersteps"].total.M == 1200
+    assert sum(count for *_, count in found["trace"]["words"]) == (1200 if traced else 600)
+    assert command(["report", "ledger.json", "--html", "page.html"]) == 0
+    said = "600 more words, of 1200, came before a checkpoint of a run without a trace"
+    assert (said in Path("page.html").read_text()) == (not traced)
 
 
 def test_runs_beyond_a_bound_are_counted_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -384,9 +390,11 @@ def test_a_record_whose_h_is_not_the_larger_of_out_and_in_is_an_error(tmp_path: 
         read(path)
 
 
-@pytest.mark.parametrize(("calibrated", "column"), [(True, "by w/r"), (False, "w")])
+@pytest.mark.parametrize(
+    ("calibrated", "said"), [(True, ', 0.09 s by w/r, which "by w/r" has not'), (False, ', which "w" has not')]
+)
 def test_a_report_says_what_work_of_parts_its_column_of_work_has_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], calibrated: bool, column: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], calibrated: bool, said: str
 ) -> None:
     def main(bsp: pybsp.BSP, flops: float) -> None:
         with bsp.split(bsp.pid) as part:
@@ -400,8 +408,8 @@ def test_a_report_says_what_work_of_parts_its_column_of_work_has_not(
         pybsp.simulate(main, flops, machine=machine).ledger.save(tmp_path / "l.json")
         assert command(["report", str(tmp_path / "l.json")]) == 0
         printed = capsys.readouterr().out
-        assert f" {column} [" in printed
-        assert (f'; charged in them: 9e+06 flop, which "{column}" has not\n' in printed) == (flops > 0)
+        assert f" {'by w/r' if calibrated else 'w'} [" in printed
+        assert (f"; charged in them: 9e+06 flop{said}\n" in printed) == (flops > 0)
 
 
 def test_a_report_says_what_work_of_each_kind_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

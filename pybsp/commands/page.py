@@ -27,7 +27,7 @@ from ..ledger.pictures import (
     shown_label,
     traced,
 )
-from ..ledger.records import Record, Supersteps
+from ..ledger.records import TOTAL, Record, Supersteps
 from .table import NO_RUN, doubted, notes, predicting, title
 
 # With these a page has at most 5 MB, whatever the labels are made of.
@@ -145,15 +145,15 @@ def _compared(number: int, names: Sequence[str], both: Sequence[Supersteps]) -> 
     figures = {"computing [s]": "seconds", "exchange [s]": "exchange", "measured [s]": "measured"}
     head = ["label", *(text for name in figures for text in (f"{name}: first", "second", "second/first"))]
 
-    def line(label: str, rows: Sequence[Record | None]) -> list[str]:
-        cells = [shown_label(label)]
+    def line(first: str, rows: Sequence[Record | None]) -> list[str]:
+        cells = [first]
         for name in figures.values():
             one, other = (None if row is None else getattr(row, name) for row in rows)
             cells += ["-" if figure is None else f"{figure:.4g}" for figure in (one, other)]
             cells.append(f"{other / one:.3g}" if one and one > 0 and other is not None else "-")
         return cells
 
-    lines = [line(label, [of.get(label) for of in by_label]) for label in labels[:ROWS]]
-    lines.append(line("total", [records.total for records in both]))
+    lines = [line(shown_label(label), [of.get(label) for of in by_label]) for label in labels[:ROWS]]
+    lines.append(line(TOTAL, [records.total for records in both]))
     heading = f"<h2>Run {number}: first {safe(names[0])}, second {safe(names[1])}</h2>"
     return heading + table(head, lines, last=True) + more_labels(len(labels) - ROWS)

@@ -28,9 +28,8 @@ from ..ground.console import TableConsole
 from ..ground.drawing import table as html_table
 from ..ground.files import require_outputs, working_folder
 from ..ledger.ledger_file import is_ledger, read
-from ..ledger.pictures import note, safe, shown_label
+from ..ledger.pictures import note, safe
 from ..ledger.prediction import (
-    AFTER,
     Prediction,
     Predictions,
     by,
@@ -39,7 +38,8 @@ from ..ledger.prediction import (
     predicted,
     require_exchange,
 )
-from ..ledger.prediction_pictures import pictures
+from ..ledger.prediction_pictures import pictures, row_name
+from ..ledger.records import TOTAL
 from ..machines.bsp import SCALED, BSPMachine
 from ..machines.in_force import resized
 from ..processes import process
@@ -319,13 +319,13 @@ def _of_ledger(number: int, run: dict[str, Any], machine: BSPMachine, faster: fl
     index_bytes = {int(number): size for number, size in run.get("index_bytes", {}).items()}
     there = predicted(in_order(run["supersteps"], index_bytes), machine, faster, (longest, mean), parts_after)
     here = {one.label: one.measured for one in run["supersteps"].totals()}
-    here[AFTER] = longest + sum(parts.exchange for parts in parts_after)
-    before = [here[label] for label in there.labels]
+    after = longest + sum(parts.exchange for parts in parts_after)
+    before = [here[label] if one.supersteps else after for label, one in there.labels.items()]
     head = ["label", "supersteps", "time there [s]", "+- [s]", "time here [s]", "here/there"]
     head += ["imbalance", "computing", "exchange", "latency"]
     rows = [
         [
-            *("total" if one is there else shown_label(one.label), f"{one.supersteps}", f"{one.time:.4g}", one.bar),
+            *(TOTAL if one is there else row_name(one), f"{one.supersteps}", f"{one.time:.4g}", one.bar),
             *(f"{here:.4g}", f"{here / one.time:.3g}" if one.time else "-"),
             *(f"{one.imbalance:.3g}", *(f"{100 * part:.3g} %" for part in one.parts)),
         ]

@@ -13,7 +13,7 @@ from ..errors import harmless
 from ..ground.console import TableConsole
 from ..ledger.ledger_file import read
 from ..ledger.pictures import bars_of, columns, doubts, headline, steps_of
-from ..ledger.records import CIRCUMSTANCES, PartTotals, Supersteps
+from ..ledger.records import CIRCUMSTANCES, TOTAL, PartTotals, Supersteps, in_table
 from ..processes.process import is_busy
 from ..runs.machine_cache import DOUBTFUL
 from .fitting import WIDTH, fitted
@@ -170,7 +170,8 @@ def notes(run: dict[str, Any]) -> Iterator[str]:
 def _of_parts(parts: PartTotals, place: str, calibrated: bool) -> str:
     """What parts of the machine did in that place."""
     by = f", predicted {parts.exchange_predicted:.4g} s" if calibrated else ""
-    more = f'; charged in them: {parts.work:.4g} flop, which "{"by w/r" if calibrated else "w"}" has not'
+    takes = f", {parts.charged:.4g} s by w/r" if calibrated and parts.charged else ""
+    more = f'; charged in them: {parts.work:.4g} flop{takes}, which "{"by w/r" if calibrated else "w"}" has not'
     return (
         f"{counted(parts.supersteps, 'superstep')} of their own {place}: computing {parts.seconds:.4g} s, "
         f"exchange {parts.exchange:.4g} s{by}; h = {parts.h} words, M = {parts.M}{more * bool(parts.work)}"
@@ -212,7 +213,7 @@ def _tables(records: Supersteps, machine: dict[str, Any], every: bool, width: in
     numbers = [*(range(len(rows)) if every else (row.supersteps for row in rows)), total.supersteps]
     cells = {
         "superstep" if every else "supersteps": list(map(str, numbers)),
-        "label": [*(harmless(row.label) or "-" for row in rows), "total"],
+        "label": [*(harmless(in_table(row.label)) for row in rows), TOTAL],
     }
     for name, column in columns(total, machine["calibrated"], bars_of(machine)).items():
         cells[name] = [column(row) for row in (*rows, total)]

@@ -111,7 +111,7 @@ class Ledger(Records):
     parts: what the parts of the machine did in its supersteps (`bsp.split`): `PartTotals` by the number of the record.
     parts_after: what they have done after the last of these, which is in no record and no sum; None where nothing.
     kinds: flop by kind of work (`bsp.work(flops, kind="sort")`), of each the maximum over processors, by the number of
-        the record; they are among the record's work.
+        the record; they are among the record's work. What they take in parts of the machine is in `PartTotals.charged`.
     after: seconds of computing after the last superstep, until the ledger was asked for or the program ended: of the
         processor that computes longest there, and on average. They are in no record and no sum, as in no superstep.
 

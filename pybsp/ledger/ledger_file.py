@@ -117,7 +117,7 @@ _CHECKPOINTS = each(fields({"superstep": whole(), "bytes": _COUNT, "seconds": _F
 _PARTS_OF_ONE = fields(
     {"work": _FIGURE, "predicted": _FIGURE, "measured": _FIGURE}
     | dict.fromkeys(("supersteps", "h", "messages", "M"), _COUNT),
-    {"seconds": _FIGURE, "items": _COUNT, "ways": _COUNT},  # which earlier files have not
+    {"seconds": _FIGURE, "items": _COUNT, "ways": _COUNT, "charged": _FIGURE},  # which earlier files have not
 )
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import harmless
 from ..ground.drawing import COLOURS, Axis, bars, lanes, lines, points, shades, table
+from .records import TOTAL, in_table
 
 if TYPE_CHECKING:
     from .records import Record, Supersteps
@@ -224,8 +225,8 @@ def traced(trace: dict[str, Any], sent: int, colours: Mapping[str, str]) -> Iter
     left = sent - int(whole.sum())
     if left > 0:
         yield note(
-            f"{left} more words, of {sent}, went from memory to memory that processors share: small collectives, and "
-            "gets from one's own node. Who sent them to whom is not kept."
+            f"{left} more words, of {sent}, came before a checkpoint of a run without a trace, or pybsp was 0.2, where "
+            "what is read in another's memory was not kept: who sent them to whom is not known."
         )
 
 
@@ -239,7 +240,11 @@ def costs(records: Supersteps, total: Record, machine: dict[str, Any]) -> str:
 
     def line(record: Record) -> list[str]:
         part = record.measured / total.measured if total.measured else 0.0
-        cells = [shown_label(record.label), str(record.supersteps), *(column(record) for column in shown.values())]
+        cells = [
+            TOTAL if record is total else shown_label(record.label),
+            str(record.supersteps),
+            *(column(record) for column in shown.values()),
+        ]
         return [*cells, f"{100 * part:.1f} %"]
 
     head = ["label", "supersteps", *shown, "part of time"]
@@ -258,7 +263,7 @@ def bars_of(machine: dict[str, Any]) -> dict[str, float]:
 
 def shown_label(label: str, longest: int = LONGEST) -> str:
     """A label as it is shown, not yet escaped."""
-    found = harmless(label[: longest + 1]) or "-"
+    found = harmless(in_table(label[: longest + 1]))
     return found if len(found) <= longest else f"{found[: longest - 3]}..."
 
 

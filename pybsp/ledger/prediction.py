@@ -17,13 +17,12 @@ from ..machines.bsp import BSPMachine, index_words, others_waited, overlaps
 from ..machines.in_force import resized
 from ..machines.machine_file import is_rate, require_machine
 from ..ways import Used
-from .records import PartTotals, Record
+from .records import AFTER, PartTotals, Record
 
 if TYPE_CHECKING:
     from .ledger import Ledger
 
 NO_BYTES: Mapping[int, int] = types.MappingProxyType({})
-AFTER = "(after the last)"  # superstep: the label of what is computed there
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Prediction:
     error: seconds that 95 of 100 exchanges were nearer by, of those that nothing of the machine was fitted from; None
         where the machine does not know.
     labels: the prediction of each label, in the order in which they first come; `(after the last)` is what is computed
-        after the last superstep.
+        after the last superstep, in no superstep.
     in_parts: whether parts of the machine (`bsp.split`) had supersteps: of those in one superstep the largest of each
         count is priced.
 
@@ -310,7 +309,10 @@ def predicted(
     if after[0] or parts_after:
         longest, mean = after
         exchange, latency = _of_parts(parts_after, priced_by, faster)
-        sums[AFTER] = _Sums(0, longest / faster, (longest - mean) / faster, exchange, latency)
+        label = AFTER
+        while label in sums:  # the program has such a label
+            label = f"({label})"
+        sums[label] = _Sums(0, longest / faster, (longest - mean) / faster, exchange, latency)
     labels = {label: one.as_prediction(label, machine) for label, one in sums.items()}
     whole = _Sums()
     for of_label in sums.values():

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..ground.drawing import Axis, bars, lines, table
 from .pictures import ROWS, more_labels, note, shown_label
+from .records import AFTER, TOTAL
 
 if TYPE_CHECKING:
     from .prediction import Prediction, Predictions
@@ -33,13 +34,18 @@ def of_prediction(one: Prediction) -> str:
         labels = sorted(labels, key=lambda label: label.time, reverse=True)[:ROWS]
     rows = [
         [
-            *("total" if label is one else shown_label(label.label), f"{label.supersteps}", f"{label.time:.4g}"),
+            *(TOTAL if label is one else row_name(label), f"{label.supersteps}", f"{label.time:.4g}"),
             *(label.bar, f"{label.imbalance:.3g}", *(f"{100 * part:.3g} %" for part in label.parts)),
             f"{100 * label.time / (one.time or 1.0):.3g} %",
         ]
         for label in (*labels, one)
     ]
     return f"<p><b>p = {one.p}: {one.time:.4g} s predicted</b></p>{table(head, rows, last=True)}{more_labels(left)}"
+
+
+def row_name(one: Prediction) -> str:
+    """The name of the row of a label, or of what is after the last superstep."""
+    return shown_label(one.label) if one.supersteps else AFTER
 
 
 def of_predictions(found: Predictions) -> str:

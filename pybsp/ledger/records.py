@@ -29,7 +29,7 @@ class PartTotals(NamedTuple):
     What parts of a part did is among it: their computing and exchanges, as in a record, are in those of its superstep.
 
     supersteps: of parts.
-    work: flop charged in them.
+    work: flop charged in them, of each superstep the largest of the part.
     h: words, of each superstep the largest that a processor of the part sent or received.
     messages: likewise.
     M: words that all processors of the part sent.
@@ -39,6 +39,7 @@ class PartTotals(NamedTuple):
     seconds: of computing, of each superstep the largest of the part.
     items: of queues, as messages.
     ways: in which data went, as of a `Record`.
+    charged: seconds that the charged work takes, as of a `Record`; 0 in files of pybsp 0.4 and before.
 
     Examples:
         >>> def main(bsp):
@@ -65,6 +66,7 @@ class PartTotals(NamedTuple):
     seconds: float = 0.0
     items: int = 0
     ways: int = 0
+    charged: float = 0.0
 
     def __repr__(self) -> str:
         return f"PartTotals({_in_short({**self._asdict(), 'ways': named(self.ways)}, 'supersteps', 'h', 'seconds')})"
@@ -115,7 +117,7 @@ class Record(NamedTuple):
     exchange_predicted: seconds that the exchange takes by the machine in force: g*h + l, and what messages and items
         cost; of Valiant's cost, what it takes beyond computing.
     charged: seconds that a processor's charged work takes by the machine's r, and by its rates of some kinds, maximum
-        over processors; 0 where none was charged. What was charged in parts of the machine is not in it.
+        over processors; 0 where none was charged. What was charged in parts of the machine is in `parts`.
     ways: in which its data went, a bit for each of `pybsp.ways.WAYS`; of sums, those of any.
     supersteps: how many these are the sums of; 1 but in `Ledger.total` and `Ledger.totals`.
     parts: what parts of the machine did in it (`bsp.split`), None where that is nothing; of single supersteps also in
@@ -185,6 +187,14 @@ class Record(NamedTuple):
             **{name: getattr(self, name) for name in (*Record._fields[:-1], *DERIVED)},
             **({} if self.parts is None else {"parts": self.parts._asdict()}),
         }
+
+
+TOTAL, AFTER, NONE = "total", "(after the last)", "-"  # in tables: sums, what is after the last superstep, no label
+
+
+def in_table(label: str) -> str:
+    """A label as tables have it: in quotes where it looks like one of the names that they have of their own."""
+    return f'"{label}"' if label.strip('"') in (TOTAL, AFTER, NONE) else label or NONE
 
 
 DERIVED = ("exchange", "waiting", "imbalance")  # figures of a `Record` that follow from its fields
@@ -267,7 +277,7 @@ class Supersteps(Records):
         with np.errstate(over="ignore"):
             sums = self.numbers().sum(axis=0)
         sums[_WAYS] = np.bitwise_or.reduce(self.numbers()[:, _WAYS].astype(np.int64), initial=0)
-        return _sum_record("total", sums[1:].tolist(), len(self), _sum(self.parts.values()))
+        return _sum_record(TOTAL, sums[1:].tolist(), len(self), _sum(self.parts.values()))
 
     def totals(self) -> list[Record]:
         """The sums by label; see `Ledger.totals`."""

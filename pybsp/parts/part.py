@@ -196,7 +196,11 @@ class Split(Generic[Machine]):
                 inner.append(one._replace(superstep=one.superstep - self._first))
             else:  # after the part's last superstep: no row of the part has its time, which is the whole's
                 account.stays.all.append(one._replace(superstep=account.superstep))
-        account.stays.all.append(Stay(account.superstep, tuple(part.agreement.members), rows, combined, tuple(inner)))
+        first = self._first + combined
+        kinds = {combined + row: flops for row, flops in log.own_kinds(first, len(log)).items()}
+        charged = {row - self._first: log.charges[row][0] for row in range(self._first, first) if row in log.charges}
+        members = tuple(part.agreement.members)
+        account.stays.all.append(Stay(account.superstep, members, rows, combined, tuple(inner), kinds, charged))
 
 
 def _gist(error: BaseException | None) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..ground.chunk import COLUMNS, clock
 from ..ledger.combining import ASKING, clocks_ahead
 from ..ledger.ledger import priced
-from ..ledger.log import ITEMS, MEASURED, MESSAGES, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, combine
+from ..ledger.log import ITEMS, MEASURED, MESSAGES, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, Kinds, charges, combine
 from ..ledger.records import NO_PARTS, PartTotals
 from ..machines.bsp import BSPMachine
 from ..machines.ebsp import EBSPMachine
@@ -43,6 +43,8 @@ class Stay(NamedTuple):
     rows: of the log, each with when it began, shape (supersteps, COLUMNS + 1); NaN where that is not known.
     combined: how many of them, the first ones, are those of all members.
     inner: stays in parts of the part, in their order.
+    kinds: flop by kind of work, by number of the row: of those that are not combined.
+    charged: seconds that charged work takes where some is of a kind, likewise: of those that are.
     """
 
     superstep: int
@@ -50,6 +52,8 @@ class Stay(NamedTuple):
     rows: Rows
     combined: int
     inner: tuple[Stay, ...] = ()
+    kinds: Kinds = {}  # noqa: RUF012 - it is never changed
+    charged: Mapping[int, float] = {}
 
 
 class Stays:
@@ -105,20 +109,28 @@ def sums(stays: Iterable[Sequence[Stay]], machine: BSPMachine | EBSPMachine, vir
         rows = np.concatenate((of_all[0].rows[:done, :COLUMNS], combine(stay.rows[done:] for stay in of_all)))
         inner = [stay.inner for stay in of_all]
         within = largest(sums(inner, of_part, virtual)) if any(inner) else NO_PARTS
-        found.append((superstep, members, _totals(rows, within, of_part, virtual)))
+        kinds = [stay.kinds for stay in of_all]
+        fresh = charges([stay.rows[done:] for stay in of_all], kinds, done, machine) if any(kinds) else {}
+        charged = {**of_all[0].charged, **{row: seconds for row, (seconds, _) in fresh.items()}}
+        found.append((superstep, members, _totals(rows, charged, within, of_part, virtual)))
     return found
 
 
 def _totals(
-    rows: Rows, within: Mapping[int, PartTotals], machine: BSPMachine | EBSPMachine, virtual: bool
+    rows: Rows,
+    charged: Mapping[int, float],
+    within: Mapping[int, PartTotals],
+    machine: BSPMachine | EBSPMachine,
+    virtual: bool,
 ) -> PartTotals:
-    """The sums of a part's rows, and of what parts of it did in these."""
+    """The sums of a part's rows, and of what parts of it did in these; `charged`: seconds where work has kinds."""
+    works = rows[:, WORK].tolist()
     h, ways = np.maximum(rows[:, WORDS_OUT], rows[:, WORDS_IN]), rows[:, WAYS].astype(int)
     of_each = [priced(machine, virtual, row, within.get(number)) for number, row in enumerate(rows.tolist())]
     computing, exchange = (sum((seconds[k] for seconds in of_each), 0.0) for k in (0, 1))
     totals = PartTotals(
         len(rows),
-        float(rows[:, WORK].sum()),
+        sum(works),
         int(h.sum()),
         int(rows[:, MESSAGES].sum()),
         int(rows[:, WORDS].sum()),
@@ -127,6 +139,7 @@ def _totals(
         computing,
         int(rows[:, ITEMS].sum()),
         int(np.bitwise_or.reduce(ways, initial=0)),
+        sum((charged.get(number, work / machine.r) for number, work in enumerate(works)), 0.0),
     )
     counts = (one._replace(predicted=0.0, measured=0.0, seconds=0.0) for one in within.values())
     return reduce(PartTotals.plus, counts, totals)
@@ -178,14 +191,16 @@ def exchange_totals(engine: SuperstepEngine, machine: BSPMachine | EBSPMachine) 
 
 def _plain(stay: Stay) -> tuple[Any, ...]:
     """A stay as plain data."""
-    return (*stay[:-1], tuple(map(_plain, stay.inner)))
+    return (*stay[:4], tuple(map(_plain, stay.inner)), *stay[5:])
 
 
 def _of_plain(saved: Sequence[Any]) -> Stay:
-    """The stay; in older checkpoints none has others in it. When its rows began is by a clock that is no more."""
-    superstep, members, rows, combined, inner = (*saved, ())[:5]
+    """The stay; in older checkpoints none has others in it, or kinds of work. When its rows began is by a clock that is
+    no more.
+    """
+    superstep, members, rows, combined, inner, *kinds = saved if len(saved) > 4 else (*saved, ())
     rows = np.column_stack((rows[:, :COLUMNS], np.full(len(rows), np.nan)))
-    return Stay(superstep, tuple(members), rows, combined, tuple(map(_of_plain, inner)))
+    return Stay(superstep, tuple(members), rows, combined, tuple(map(_of_plain, inner)), *kinds)
 
 
 def _parcel(stays: Sequence[Stay], ahead: float) -> Parcel:
@@ -203,7 +218,7 @@ def _parcel(stays: Sequence[Stay], ahead: float) -> Parcel:
 
 
 def _described(stay: Stay) -> tuple[Any, ...]:
-    return stay.superstep, stay.members, len(stay.rows), stay.combined, [*map(_described, stay.inner)]
+    return stay.superstep, stay.members, len(stay.rows), stay.combined, [*map(_described, stay.inner)], *stay[5:]
 
 
 def _rows(stays: Iterable[Stay]) -> Iterator[Rows]:
@@ -220,8 +235,8 @@ def _stays(parcel: Parcel) -> list[Stay]:
 
     def read(described: Iterable[Any]) -> Iterator[Stay]:
         nonlocal first
-        for superstep, members, rows, combined, inner in described:
+        for superstep, members, rows, combined, inner, *kinds in described:
             first += rows
-            yield Stay(superstep, tuple(members), table[first - rows : first], combined, tuple(read(inner)))
+            yield Stay(superstep, tuple(members), table[first - rows : first], combined, tuple(read(inner)), *kinds)
 
     return [*read(section.descriptors)]

@@ -268,6 +268,42 @@ def test_work_of_a_kind_goes_by_the_machines_rate_of_it(spmd: Spmd) -> None:
         assert written["machine"]["rates"] == {"sort": 1e5, "dot": 2e6}
 
 
+@pytest.mark.parametrize("asks", [False, True])
+def test_work_in_parts_is_charged_by_the_machines_rates_of_its_kinds(spmd: Spmd, asks: bool) -> None:
+    machine = pybsp.BSPMachine(p=spmd.p, g=1e-9, l=1e-6, r=1e6, rates=(("sort", 1e5), ("dot", 2e6)))
+
+    def main(bsp: pybsp.BSP) -> Any:
+        halves = bsp.split(bsp.pid % 2)
+        for _ in range(2):
+            with halves as part:
+                part.sync()
+                part.work(1000.0 * (part.pid + 1))
+                part.work(200.0 - 100.0 * (part.pid > 0), kind="sort")
+                part.sync()
+                if asks:
+                    part.ledger  # noqa: B018 - rows that are combined are of all its processors
+                part.work(3000.0)
+                part.sync()
+                with part.split(0) as inner:
+                    inner.work(500.0, kind="dot")
+                    inner.sync()
+                part.sync()
+            if asks:
+                bsp.ledger  # noqa: B018 - what is combined is so for good
+            bsp.sync()
+        total = bsp.ledger.total
+        assert total.parts is not None
+        return [one.charged for one in bsp.ledger.parts.values()], total.parts.charged, total.charged
+
+    largest = -(-spmd.p // 2)
+    of_sort = max([1000 / 1e6 + 200 / 1e5, *(1000 * n / 1e6 + 100 / 1e5 for n in range(2, largest + 1))])
+    of_one = of_sort + 3000 / 1e6 + 500 / 2e6
+    for of_each, total, of_the_whole in spmd(main, machine=machine):
+        assert of_each == pytest.approx([of_one, of_one])
+        assert total == pytest.approx(2 * of_one)
+        assert of_the_whole == 0.0
+
+
 def test_charged_is_what_the_work_of_one_processor_takes(spmd: Spmd, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pybsp.ledger.log, "_GATHERED", 2 * spmd.p)  # rows of a round: 2 on each
     machine = pybsp.BSPMachine(p=spmd.p, g=1e-9, l=1e-6, r=1e6, rates=(("sort", 1e7), ("dot", 1e5)))
