@@ -177,6 +177,7 @@ def test_what_a_later_version_adds_to_a_ledger_is_passed_over(ledger: Any, tmp_p
     assert read(path)["runs"][0]["supersteps"].total == read_again(ledger, tmp_path)["runs"][0]["supersteps"].total
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("number", ["", "-1", "1.0", "\u00b2", "4", "9" * 5000])
 @pytest.mark.parametrize(
     ("field", "one"), [("kinds", {"sort": 1.0}), ("index_bytes", 8), ("riding", {"allreduce": 1})], ids=str

@@ -233,6 +233,7 @@ def test_without_a_machine_a_report_says_how_to_measure_it_with_the_runs_router(
     assert advice in Page(tmp_path / "page.html").text
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -242,6 +243,9 @@ def test_without_a_machine_a_report_says_how_to_measure_it_with_the_runs_router(
             r"trace\.exchange\[0\]\[0\]: expected a finite number of at least 0, got nan",
         ),
         ({"words": [[0, 0, 4, 5]]}, r"trace\.words: expected numbers of labels below 4, of lanes below 4"),
+        ({"words": [[0, 0, 1]]}, r"trace\.words\[0\]: expected a list of 4"),
+        ({"words": [[0, 0, 1, 5, 6]]}, r"trace\.words\[0\]: expected a list of 4"),
+        ({"kinds": []}, r"trace\.computing: expected 4 lists of 0, got 4 of \[120\]"),
         ({"kinds": [[4] * BINS] * 4}, r"trace\.kinds: expected numbers of labels, below 4"),
         ({"labels": []}, r"trace\.labels: expected a list of 1 to inf"),
         ({"lane": 0}, r"trace\.lane: expected a whole number of at least 1"),

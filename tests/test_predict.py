@@ -585,6 +585,7 @@ def test_an_argument_goes_with_p_on_either_side(
     assert float(rows(printed)[0][2]) == pytest.approx(2 + 0.25 + 0.004, abs=0.1)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("text", ["{p/2}", "{1.5*p}", "{p+1}", "{2*p*3+p}", "{p p}", "{1e3*p}", "{p*1e3}", "{1_000*p}"])
 def test_a_formula_of_p_that_is_none_is_an_error(
     files: tuple[str, str], capsys: pytest.CaptureFixture[str], text: str
@@ -851,6 +852,7 @@ def test_a_ledger_without_a_machine_file_goes_by_its_own_machine(
     assert "--machine: expected a machine file" in capsys.readouterr().err
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("place", "change", "said"),
     [
