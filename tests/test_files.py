@@ -320,6 +320,15 @@ def held(path: Path) -> list[dict[str, Any]]:
     return [{**run, "supersteps": [of_file(record) for record in run["supersteps"]]} for run in read(path)["runs"]]
 
 
+@pytest.mark.parametrize("field", ["hosts", "cores", "threads"])
+def test_a_list_that_has_not_one_of_each_processor_is_refused(ledger: Any, tmp_path: Path, field: str) -> None:
+    run = ledger["runs"][0]
+    one = "here" if field == "hosts" else 1
+    for number in run["p"] - 1, run["p"] + 1:
+        with pytest.raises(UsageError, match=rf"runs\[0\]\.{field}: expected a list of p = {run['p']}"):
+            read_again({**ledger, "runs": [{**run, field: [one] * number}]}, tmp_path)
+
+
 def test_runs_are_added_to_a_ledger_file_one_by_one(ledger: Any, tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
     long = {**ledger["runs"][0], "supersteps": ledger["runs"][0]["supersteps"] * 2000}  # several blocks of the file
