@@ -168,8 +168,12 @@ def test_two_ledgers_stand_side_by_side_and_three_do_not(
 ) -> None:
     out = tmp_path / "page.html"
     assert command(["report", str(ledger), str(ledger), "--html", str(out)]) == 0
+    assert capsys.readouterr().out == f"written: {out}\n"
     found = Page(out)
     assert found.count("section") == 2
+    assert [out.read_text().count(tag) for tag in ('<div class="beside">', "<div", "</div>")] == [
+        1, found.count("div"), found.count("div")
+    ]  # fmt: skip
     assert "second/first" in found.text
     assert command(["report", *[str(ledger)] * 3, "--html", str(out)]) == 2
     assert "--html: expected one ledger, or two to stand side by side, got 3" in capsys.readouterr().err

@@ -342,6 +342,22 @@ def test_pictures_of_predictions_are_headed_by_what_they_show() -> None:
         assert all(part.startswith("<svg") for part in parts[1::2])
 
 
+def test_a_page_of_a_ledgers_prediction_has_its_runs_and_what_is_left_out(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger, page = tmp_path / "ledger.json", tmp_path / "page.html"
+    pybsp.simulate(main_of_ledger, p=2).ledger.save(ledger)
+    assert command(["predict", str(ledger), "--machine", files[1], "--html", str(page)]) == 0
+    assert capsys.readouterr().out.startswith(f"written: {page}\n")
+    text = page.read_text()
+    assert "Prediction of ledger.json" in text
+    assert re.findall("<h2>(.*?)</h2>", text) == ["run 1: p = 2 virtual processors"]
+    assert re.findall("<td>(items|-|total)</td>", text) == ["items", "-", "total"]
+    assert text.count('class="total"') == 1
+    assert "Left out: " in text
+    assert "<svg" not in text
+
+
 @pytest.mark.whole
 def test_a_page_of_predictions_has_pictures(files: tuple[str, str], tmp_path: Path) -> None:
     program, machine = files
