@@ -47,6 +47,7 @@ def test_ranks_of_this_host_have_ended_when_their_process_has(monkeypatch: pytes
             rank.wait()
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("ends", "first"),
     [

@@ -359,6 +359,7 @@ def test_every_says_how_often() -> None:
             parse("run", wrong)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("wrong", ["x", "\u00b2", "1" * 5000])
 @pytest.mark.parametrize("name", [settings.CHECKPOINT_KEEP, settings.RECORD])
 def test_a_variable_that_holds_no_number_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, wrong: str) -> None:

@@ -265,6 +265,7 @@ def test_another_mpi_library_than_asked_for_is_refused() -> None:
     assert f"--mpi {other}: Python loads" in ended.err
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -51,18 +51,21 @@ def test_times_and_rates_are_read_with_their_units() -> None:
     assert parse_change("500ms:latency=5ms,rate=1gbit") == Change(0.5, 5e-3, 1e9)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("text", ["", "2", "ms", "-1ms", "2 m", "2mbit", "inf", "nan ms"])
 def test_a_time_without_a_unit_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="expected a time such as"):
         parse_time(text)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("text", ["", "200", "0mbit", "200ms", "-1mbit", "200mbyte"])
 def test_a_rate_without_a_unit_or_of_nothing_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="expected a rate such as"):
         parse_rate(text)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     "text", ["10s", "10s:", "10s:50mbit", "10s:loss=1", "10:rate=1mbit", "1s:rate=1mbit,rate=2mbit"]
 )
@@ -296,6 +299,7 @@ def test_a_hosts_shell_may_complain_before_it_answers(script: str, answer: str) 
                 hosts._answer(first)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("option", "most"), [("-n", hosts.MOST), ("--ranks-per-host", 1024)])
 @pytest.mark.parametrize("wrong", ["0", "\u00b2", "1" * 5000])
 def test_a_number_of_hosts_or_ranks_that_is_none_is_refused(

@@ -177,6 +177,7 @@ def test_what_a_later_version_adds_to_a_ledger_is_passed_over(ledger: Any, tmp_p
     assert read(path)["runs"][0]["supersteps"].total == read_again(ledger, tmp_path)["runs"][0]["supersteps"].total
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("number", ["", "-1", "1.0", "\u00b2", "4", "9" * 5000])
 @pytest.mark.parametrize(
     ("field", "one"), [("kinds", {"sort": 1.0}), ("index_bytes", 8), ("riding", {"allreduce": 1})], ids=str
@@ -343,6 +344,15 @@ def test_what_a_terminal_would_obey_is_shown_as_text(
 def held(path: Path) -> list[dict[str, Any]]:
     """The runs of a ledger file, as they were given."""
     return [{**run, "supersteps": [of_file(record) for record in run["supersteps"]]} for run in read(path)["runs"]]
+
+
+@pytest.mark.parametrize("field", ["hosts", "cores", "threads"])
+def test_a_list_that_has_not_one_of_each_processor_is_refused(ledger: Any, tmp_path: Path, field: str) -> None:
+    run = ledger["runs"][0]
+    one = "here" if field == "hosts" else 1
+    for number in run["p"] - 1, run["p"] + 1:
+        with pytest.raises(UsageError, match=rf"runs\[0\]\.{field}: expected a list of p = {run['p']}"):
+            read_again({**ledger, "runs": [{**run, field: [one] * number}]}, tmp_path)
 
 
 def test_runs_are_added_to_a_ledger_file_one_by_one(ledger: Any, tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def test_open_mpi_starts_under_its_own_launcher(monkeypatch: pytest.MonkeyPatch)
     assert launcher.library() is sys.modules["mpi4py.MPI"]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("loaded", "kind", "tasks", "why"),
     [

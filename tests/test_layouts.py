@@ -198,6 +198,7 @@ def test_indices_as_places_select_what_they_did(some_indices: list[int], first: 
     }
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("make", "argument", "got"),
     [
@@ -229,6 +230,7 @@ def test_what_does_not_fit_is_refused_by_the_argument(make: Any, argument: str, 
         make()
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("layout", [Block(5, 2), Cyclic(5, 2), Block(5, 2, sizes=[5, 0]), Block((2, 5), (1, 2))])
 def test_indices_out_of_range_are_refused(layout: Layout) -> None:
     for index in (-1, 5, [0, 7]):

@@ -84,6 +84,7 @@ def test_a_folder_that_is_not_there() -> None:
 # -- what stays ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     "name",
     [

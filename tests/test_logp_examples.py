@@ -245,6 +245,7 @@ def test_every_example_is_tested() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(NAMES)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("example", "name", "wrong"),
     [

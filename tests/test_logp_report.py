@@ -80,6 +80,7 @@ def test_what_was_simulated_is_not_called_measured(tmp_path: Path, capsys: pytes
     assert "measured" not in text
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("virtual", [False, True])
 @pytest.mark.parametrize("paced", [False, True])
 def test_ranks_that_kept_gaps_are_said_to_have_had_pace(virtual: bool, paced: bool) -> None:
@@ -232,6 +233,7 @@ def test_more_processors_than_rows_go_together(tmp_path: Path, capsys: pytest.Ca
     assert "processor (lanes of 3)" in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -260,6 +262,7 @@ def test_a_damaged_file_is_an_error_that_names_file_and_field(trace: Path, chang
         logp_report.read(str(trace))
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("text", "said"),
     [

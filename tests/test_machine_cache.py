@@ -118,6 +118,7 @@ DAMAGED = {
 }
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("change", DAMAGED.values(), ids=DAMAGED.keys())
 def test_a_damaged_machine_file_is_a_warning_that_names_it(change: object) -> None:
     assert callable(change)

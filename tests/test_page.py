@@ -168,8 +168,12 @@ def test_two_ledgers_stand_side_by_side_and_three_do_not(
 ) -> None:
     out = tmp_path / "page.html"
     assert command(["report", str(ledger), str(ledger), "--html", str(out)]) == 0
+    assert capsys.readouterr().out == f"written: {out}\n"
     found = Page(out)
     assert found.count("section") == 2
+    assert [out.read_text().count(tag) for tag in ('<div class="beside">', "<div", "</div>")] == [
+        1, found.count("div"), found.count("div")
+    ]  # fmt: skip
     assert "second/first" in found.text
     assert command(["report", *[str(ledger)] * 3, "--html", str(out)]) == 2
     assert "--html: expected one ledger, or two to stand side by side, got 3" in capsys.readouterr().err
@@ -233,6 +237,7 @@ def test_without_a_machine_a_report_says_how_to_measure_it_with_the_runs_router(
     assert advice in Page(tmp_path / "page.html").text
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -242,6 +247,9 @@ def test_without_a_machine_a_report_says_how_to_measure_it_with_the_runs_router(
             r"trace\.exchange\[0\]\[0\]: expected a finite number of at least 0, got nan",
         ),
         ({"words": [[0, 0, 4, 5]]}, r"trace\.words: expected numbers of labels below 4, of lanes below 4"),
+        ({"words": [[0, 0, 1]]}, r"trace\.words\[0\]: expected a list of 4"),
+        ({"words": [[0, 0, 1, 5, 6]]}, r"trace\.words\[0\]: expected a list of 4"),
+        ({"kinds": []}, r"trace\.computing: expected 4 lists of 0, got 4 of \[120\]"),
         ({"kinds": [[4] * BINS] * 4}, r"trace\.kinds: expected numbers of labels, below 4"),
         ({"labels": []}, r"trace\.labels: expected a list of 1 to inf"),
         ({"lane": 0}, r"trace\.lane: expected a whole number of at least 1"),

@@ -361,6 +361,22 @@ def test_pictures_of_predictions_are_headed_by_what_they_show() -> None:
         assert all(part.startswith("<svg") for part in parts[1::2])
 
 
+def test_a_page_of_a_ledgers_prediction_has_its_runs_and_what_is_left_out(
+    files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger, page = tmp_path / "ledger.json", tmp_path / "page.html"
+    pybsp.simulate(main_of_ledger, p=2).ledger.save(ledger)
+    assert command(["predict", str(ledger), "--machine", files[1], "--html", str(page)]) == 0
+    assert capsys.readouterr().out.startswith(f"written: {page}\n")
+    text = page.read_text()
+    assert "Prediction of ledger.json" in text
+    assert re.findall("<h2>(.*?)</h2>", text) == ["run 1: p = 2 virtual processors"]
+    assert re.findall("<td>(items|-|total)</td>", text) == ["items", "-", "total"]
+    assert text.count('class="total"') == 1
+    assert "Left out: " in text
+    assert "<svg" not in text
+
+
 @pytest.mark.whole
 def test_a_page_of_predictions_has_pictures(files: tuple[str, str], tmp_path: Path) -> None:
     program, machine = files
@@ -637,6 +653,7 @@ def test_an_argument_goes_with_p_on_either_side(
     assert float(rows(printed)[0][2]) == pytest.approx(2 + 0.25 + 0.004, abs=0.1)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("text", ["{p/2}", "{1.5*p}", "{p+1}", "{2*p*3+p}", "{p p}", "{1e3*p}", "{p*1e3}", "{1_000*p}"])
 def test_a_formula_of_p_that_is_none_is_an_error(
     files: tuple[str, str], capsys: pytest.CaptureFixture[str], text: str
@@ -903,6 +920,7 @@ def test_a_ledger_without_a_machine_file_goes_by_its_own_machine(
     assert "--machine: expected a machine file" in capsys.readouterr().err
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("place", "change", "said"),
     [

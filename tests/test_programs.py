@@ -74,6 +74,7 @@ def test_figures_of_a_node_and_of_hosts_make_the_table_of_the_docs() -> None:
     ]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

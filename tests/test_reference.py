@@ -33,6 +33,12 @@ from .launching import ended_well, run
 
 PAGES = Path(__file__).parent.parent / "docs" / "reference"
 ON_RANKS = ("pybsp.run", "pybsp.attach", "pybsp.logp.run")  # they need MPI, which is for a process of its own
+# Whose examples take half a second and more: they start ranks, or route many packets.
+LONG = (
+    *("pybsp.start_ranks", "pybsp.ranks", "pybsp.Ranks", "pybsp.Execution", "pybsp.BSP"),
+    *("pybsp.routing.networks.flow.flow", "pybsp.routing.networks.heat_map.heat_map"),
+    *("pybsp.routing.networks.saturation", "pybsp.routing.networks.latency_against_load"),
+)
 # Names without a docstring of their own: a text, modules, a type, and the classes of networks by name.
 WITHOUT = ("__version__", "layouts", "logp", "networks", "relations", "Program", "NETWORKS")
 
@@ -123,8 +129,14 @@ def failures(entry: Entry) -> str:
     return said.getvalue()
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
-    "entry", [entry for entry in ENTRIES if entry.name not in ON_RANKS], ids=lambda entry: entry.name
+    "entry",
+    [
+        pytest.param(entry, marks=[pytest.mark.whole] * (entry.name in LONG), id=entry.name)
+        for entry in ENTRIES
+        if entry.name not in ON_RANKS
+    ],
 )
 def test_examples_do_what_they_say(entry: Entry) -> None:
     assert failures(entry) == ""

@@ -168,6 +168,7 @@ def test_options_come_before_the_environment_and_that_before_the_file(
     assert "checked" not in said
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
@@ -333,6 +334,7 @@ def test_a_process_that_a_rank_starts_may_start_ranks_by_the_command(program: Pr
     assert ended_well(run([*mpiexec(2), sys.executable, str(outer)], LIMIT)) == "2\n2\n"
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
@@ -365,6 +367,7 @@ def test_help_says_what_each_command_and_argument_is(capsys: pytest.CaptureFixtu
     assert len(each) > 1
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("wrong", ["", "-1", "2.0", "\u00b2", "\u0663", "99999999999999999999", "1" * 5000])
 @pytest.mark.parametrize("command", ["run -n", "simulate -p", "predict program.py -p", "replay folder --pid"])
 def test_a_number_of_processors_that_is_none_is_refused_in_a_line(
@@ -489,6 +492,7 @@ def test_a_router_can_be_tried_on_virtual_processors(tmp_path: Path, capsys: pyt
     assert "router: expected one of direct, hypercube" in capsys.readouterr().err
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("words", "behind"),
     [
@@ -607,6 +611,7 @@ def test_the_doctor_says_why_ranks_failed_and_not_where(monkeypatch: pytest.Monk
     assert doctor._proof(2).advice == "ValueError: this is why"
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("words", "meant"),
     [

@@ -947,6 +947,7 @@ def test_n_may_be_a_number_of_numpy() -> None:
         assert type(ranks.p) is int
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("call", "text"),
     [

@@ -86,6 +86,7 @@ def test_runs_on_more_processors_than_the_input_has_items(name: str) -> None:
     assert ended.out.count("agrees with") == 1
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("size", [0, -1])
 @pytest.mark.parametrize(
     ("program", "argument"),
@@ -96,6 +97,7 @@ def test_a_size_below_1_is_refused_by_name(program: Any, argument: str, size: in
         pybsp.simulate(program.main, size, p=3)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("program", "arguments", "what"),
     [
@@ -444,6 +446,7 @@ def test_more_layers_send_fewer_words(p: int, layers: int) -> None:
     assert n * n - block <= check.h <= n * n - block + 50 * p
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("layers", [-1, 0, 3, 5, 12])
 def test_layers_that_are_no_squares_are_refused(layers: int) -> None:
     with pytest.raises(ValueError, match="expected layers"):

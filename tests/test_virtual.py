@@ -86,6 +86,7 @@ def test_deep_recursion_in_every_processor() -> None:
     assert pybsp.simulate(down, 400, p=64).results == list(range(64))
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", ["pybsp.run", "pybsp.attach", "pybsp.logp.run", "pybsp.logp.run of a communicator"])
 def test_a_run_inside_of_a_simulation_is_an_error(name: str) -> None:
     comm: Any = object()  # it is not looked at
@@ -126,6 +127,7 @@ LOOKS: dict[str, tuple[Any, bool]] = {  # at what came by a queue, and whether t
 }
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("look", LOOKS)
 def test_an_error_about_nothing_after_a_forgotten_sync_says_what_is_pending(p: int, look: str) -> None:
@@ -351,6 +353,7 @@ def test_p_may_be_a_number_of_numpy() -> None:
     assert pybsp.simulate(lambda bsp: type(bsp.p), p=np.int16(3)).results == [int] * 3
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("p", [0, -1, 1.5, True, "4"])
 def test_a_p_that_is_none_is_an_error(p: Any) -> None:
     with pytest.raises(pybsp.UsageError, match="argument p: expected a whole number from 1 to 2147483647, got "):
@@ -366,6 +369,7 @@ def test_more_processors_than_there_is_memory_for_are_an_error() -> None:
 HUGE = 10**5000  # Python writes no number of so many digits
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("operation", "of"),
     [

@@ -345,6 +345,7 @@ def test_attach_takes_a_timeout(tmp_path: Path) -> None:
     assert (ended.code, sorted(ended.out.split())) == (0, ["LearnedSyncError,True", "SyncError,True"])
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("wrong", [0, -1, "long", float("nan")])
 def test_a_wrong_timeout_is_refused(wrong: object) -> None:
     with pytest.raises(UsageError, match="argument timeout: expected None or seconds, more than 0"):
@@ -364,6 +365,7 @@ def test_seconds_that_are_none_are_refused(variable: str, value: str, monkeypatc
         settings.seconds(variable)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("value", ["-1", "SIGNAL", "kill", "\u00b2", "1" * 5000])
 def test_a_signal_that_is_none_is_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYBSP_REPORT_SIGNAL", value)
@@ -834,6 +836,7 @@ def generator(bsp: Any) -> Any:
     yield bsp.sync()
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("program", "what"), [(asynchronous, "an async one"), (generator, "a generator")])
 @pytest.mark.parametrize(
     "begin",

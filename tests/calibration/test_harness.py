@@ -285,6 +285,7 @@ def test_a_method_that_there_is_not_is_refused(raw: Raw) -> None:
         analyse(raw, "guess")
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("change", "error_text"),
     [

@@ -211,6 +211,7 @@ def test_what_is_not_understood_is_refused(tmp_path: Path, place: list[Any], val
         machine_file.read(path)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("seconds", [-1.0, 0.0, "nan", "-inf"])
 def test_shares_after_no_time_of_computing_are_refused(tmp_path: Path, seconds: Any) -> None:
     whole = about(1.0)

@@ -78,6 +78,7 @@ def test_what_another_calibration_writes_is_left_alone(tmp_path: Path) -> None:
     assert read(path).samples == []
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("old", "new", "error_text"),
     [
@@ -130,6 +131,7 @@ def test_what_is_not_known_is_refused(tmp_path: Path, old: str, new: str, error_
         read(path)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"# {", b"a,b\n1,2\n"])
 def test_what_is_no_raw_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "raw.csv"

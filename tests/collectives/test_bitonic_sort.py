@@ -156,6 +156,7 @@ def test_1024_keys_on_as_many_processors() -> None:
     assert results == np.sort(keys).tolist()
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("counts", [-1, [1, 2], [[1]], 1.5, [1, 2, -3]])
 def test_counts_that_are_none_are_refused(counts: Any) -> None:
     with pytest.raises(pybsp.UsageError, match=r"bitonic_sort\.cost: argument counts: expected None, a number of keys"):

@@ -124,6 +124,7 @@ def test_costs_on_another_machine() -> None:
     assert cost.seconds > 16e-6
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

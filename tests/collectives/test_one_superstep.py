@@ -96,6 +96,7 @@ def test_plans_say_who_sends_what_to_whom() -> None:
     assert [len(call.plan(1)) for call in (scatter, gather, allgather, total_exchange)] == [0] * 4
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("words", [-1, 1.5, [1, 2], [[1] * 4] * 3, "1", None, [1, 1, 1, -1], True])
 def test_words_that_are_none_are_refused(words: Any) -> None:
     for call in (scatter, gather, allgather, total_exchange):

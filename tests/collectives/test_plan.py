@@ -131,6 +131,7 @@ PLANNED = [
 ]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("primitive", PLANNED, ids=lambda primitive: primitive.__name__)
 def test_a_plan_for_no_number_of_processors_is_refused(primitive: Any) -> None:
     for p in (0, -1, 2.5, "3", None, [3], 1 << 60, HUGE):
@@ -138,6 +139,7 @@ def test_a_plan_for_no_number_of_processors_is_refused(primitive: Any) -> None:
             primitive.plan(p)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("primitive", PLANNED, ids=lambda primitive: primitive.__name__)
 def test_arguments_of_plans_and_costs_that_do_not_fit_are_refused_by_name(primitive: Any) -> None:
     name = primitive.__name__
@@ -215,6 +217,7 @@ MACHINE = BSPMachine(p=2, g=1e-8, l=1e-5, r=1e9)
 RAGGED: Any = [[1], [2, 3]]  # numpy makes no array of it
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("argument", "of"),
     [
@@ -273,6 +276,7 @@ def test_a_plan_for_which_there_is_no_memory_is_refused_by_name() -> None:
 REPEATED = 1 << 60
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("text", "of"),
     [
@@ -303,6 +307,7 @@ def test_what_is_true_or_false_may_be_anything_that_python_takes_for_it(text: st
         of(np.arange(3))
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("text", "of"),
     [
@@ -320,6 +325,7 @@ def test_a_dtype_that_is_none_is_refused_by_name(text: str, of: Callable[[Any], 
         ebsp.matrix_multiplication.cost(MACHINE, (4, 4, 4), float, "x")
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     "of",
     [
@@ -336,6 +342,7 @@ def test_a_number_of_more_digits_than_python_writes_is_refused_as_others_are(of:
         of()
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("text", "of"),
     [
@@ -351,6 +358,7 @@ def test_what_another_function_refuses_is_refused_by_the_one_that_was_called(tex
         of()
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("argument", "call"),
     [

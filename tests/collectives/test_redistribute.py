@@ -84,6 +84,7 @@ def test_maps_are_kept_for_a_few_layouts_alone() -> None:
     assert pybsp.simulate(main, p=2).results == [16, 16]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("call", "argument"),
     [

@@ -207,6 +207,7 @@ def test_a_thousand_processors() -> None:
     assert results == [(total, total)] + [(None, total)] * (p - 1)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("items", [2.5, -1, "3", [3], None])
 @pytest.mark.parametrize("primitive", [reduce, allreduce, prefix])
 def test_costs_of_no_number_of_items_are_refused(primitive: Any, items: Any) -> None:

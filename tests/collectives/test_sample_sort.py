@@ -208,6 +208,7 @@ def test_the_plan_says_who_sends_what_to_whom() -> None:
     assert len(sample_sort.plan(1, [[5]])) == 0
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("counts", [3, [1, 2], [[1, 2]], [[1.0]], [[-1]], [[[1]]]], ids=str)
 def test_counts_that_are_no_table_are_refused(counts: Any) -> None:
     with pytest.raises(pybsp.UsageError, match=r"sample_sort\.cost: argument counts: expected"):
@@ -216,6 +217,7 @@ def test_counts_that_are_no_table_are_refused(counts: Any) -> None:
         sample_sort.plan(3, [[1]])
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("keys", [None, -1, 1.5, [1, 2], "n"], ids=str)
 def test_numbers_of_keys_that_are_none_are_refused(keys: Any) -> None:
     with pytest.raises(pybsp.UsageError, match=r"sample_sort\.cost: argument keys: expected .*or give counts"):
@@ -224,6 +226,7 @@ def test_numbers_of_keys_that_are_none_are_refused(keys: Any) -> None:
         sample_sort.cost(machine(3), 1, itemsize=-1)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", ["sample_sort", "balanced_sort", "argsort", "unique", "group_by"])
 def test_what_is_wrong_in_a_cost_or_a_plan_of_sorting_is_said_of_the_primitive_that_was_asked(name: str) -> None:
     function = getattr(collectives, name)

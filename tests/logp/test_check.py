@@ -506,6 +506,7 @@ def test_results_that_contain_themselves_are_compared() -> None:
 # Arguments
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

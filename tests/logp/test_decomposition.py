@@ -104,6 +104,7 @@ def test_a_million_messages_in_seconds() -> None:
         assert np.all(np.bincount(colours * 1000 + ends) == 1)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("call", "error_text"),
     [

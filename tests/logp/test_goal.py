@@ -218,6 +218,7 @@ BAD = [
 ]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("text", "line", "error"), BAD)
 def test_what_is_wrong_with_a_file_is_named_with_its_line(text: str, line: int, error: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
@@ -341,6 +342,7 @@ def test_lists_that_have_no_end_are_refused(built: bool, monkeypatch: pytest.Mon
                 Goal(given).simulate(LogPMachine(len(lists), L=16, o=1, G=4))
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("lists", [[], 3, [[1], [2]], [3], [(0, 5)], "calc"])
 def test_lists_that_are_none_are_refused(lists: Any) -> None:
     with pytest.raises(UsageError, match="argument lists: expected a list of Operations for each processor"):

@@ -146,6 +146,7 @@ def test_files_are_read_the_same(lists: list[list[Operation]], order: Any) -> No
         assert loaded(path) == twin(lambda: loaded(path))
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("text", [text for text, _, _ in BAD])
 def test_what_is_wrong_is_found_by_both(text: str) -> None:
     assert columns.Columns.read(text.encode()) is None

@@ -340,6 +340,7 @@ def test_few_packets_of_each_that_make_a_large_h_are_sorted() -> None:
     assert delivered(counting.results) == expected_messages(packets)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("arguments", "error_text"),
     [

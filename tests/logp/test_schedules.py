@@ -208,6 +208,7 @@ def test_a_function_of_source_dest_and_time_gives_the_delay() -> None:
     assert late.trace.delivery[:4].tolist() == [13, 12, 11, 10]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("wrong", [0, 13, -1, 1.0, None, "3", True])
 def test_a_function_that_gives_no_admissible_delay_is_refused(wrong: Any) -> None:
     text = r"pybsp\.logp\.simulate: argument schedule: expected its function to give whole steps from 1 to L = 12, got "
@@ -243,6 +244,7 @@ class Mine(Schedule):
         return super().acceptances(dest, waiting, room) if self.indices is None else self.indices
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("step", "text"),
     [
@@ -262,6 +264,7 @@ def test_a_schedule_with_a_wrong_delivery_is_named(step: Any, text: str) -> None
     assert str(caught.value).endswith(text)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     "indices",
     [

@@ -422,6 +422,7 @@ def test_a_hundred_thousand_messages_to_one_processor() -> None:
 # Deadlocks, messages that nobody receives, failures
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("p", "waiting", "text"),
     [
@@ -677,6 +678,7 @@ class Asynchronous(Generating):
         return proc.pid
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -1008,6 +1010,7 @@ class Unreadable:
         return int, ("three",)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("payload", [Unreadable(), [Unreadable()], (1, Unreadable()), np.array([Unreadable()])])
 def test_what_cannot_be_read_is_an_error_of_its_receiver(payload: Any) -> None:
     def program(proc: Processor) -> None:

@@ -75,6 +75,7 @@ def test_a_good_trace_is_held_good() -> None:
     assert (len(trace), trace.p) == (5, 4)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("message", "changes", "invariant"), BROKEN, ids=str)
 def test_every_invariant_can_fail_and_is_named(message: int, changes: dict[str, int], invariant: str) -> None:
     rows = [list(row) for row in GOOD]
@@ -236,6 +237,7 @@ def test_a_trace_that_was_changed_is_judged_as_by_loops_over_all_steps() -> None
     assert len(named) >= 14, named
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("field", ["busy", "idle", "stalls", "in_transit"])
 def test_a_simulation_that_counted_wrongly_is_found_out(field: str) -> None:
     (done,) = executions(1)

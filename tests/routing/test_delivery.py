@@ -20,6 +20,7 @@ def parcel(size: int) -> Parcel:
     return {MAIL: Section(("tag", list(range(9))), 5, 2, np.arange(size, dtype=np.uint8) if size else None)}
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("size", [0, 1, 16, 200])
 def test_a_forwarded_parcel_of_which_a_packet_is_missing_or_double_or_strange_is_an_error(size: int) -> None:
     sent = parcel(size)
@@ -41,6 +42,7 @@ def test_a_forwarded_parcel_of_which_a_packet_is_missing_or_double_or_strange_is
         put_together(strange, PID, None, POOL)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("size", [0, 1, 16, 200])
 def test_a_parcel_by_logp_messages_of_which_one_is_missing_or_double_is_an_error(size: int) -> None:
     sent = parcel(size)

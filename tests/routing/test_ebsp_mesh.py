@@ -155,6 +155,7 @@ def test_two_phases_and_single_ports_deliver_too() -> None:
         assert traffic.steps > 0
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("arguments", "error_text"),
     [

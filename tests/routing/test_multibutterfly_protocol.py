@@ -140,6 +140,7 @@ def test_messages_that_wait_for_some_stages_arrive_in_more_than_log_n(
     assert outcome.stages <= network.n + 1 + network.n / np.log2(1 / rho)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("counters", "more", "lemma"),
     [

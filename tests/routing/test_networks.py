@@ -268,6 +268,7 @@ def flow(nodes: int, links: list[tuple[int, int]], sources: set[int], p: int, en
     return enough + 1
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("name", "p", "near"),
     [
@@ -294,6 +295,7 @@ def test_a_p_that_does_not_fit_names_those_that_do(name: str, p: int, near: str)
         network(name, p)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", sorted(SIZES))
 @pytest.mark.parametrize("p", ["16", 16.0, None, True])
 def test_a_p_that_is_no_whole_number_is_an_error(name: str, p: object) -> None:

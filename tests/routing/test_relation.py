@@ -189,6 +189,7 @@ def test_ten_million_packets_in_seconds() -> None:
 # -- what is refused
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("call", "error_text"),
     [

@@ -11,7 +11,7 @@ import pytest
 import pybsp
 from pybsp.compiled import core
 from pybsp.layouts import Block
-from pybsp.transport.wire import PLAIN_HEADER
+from pybsp.transport.wire import PLAIN_HEADER, packed_section
 from pybsp.ways import BY_QUEUE
 from tests.conftest import Spmd, on_processors
 
@@ -115,6 +115,27 @@ def test_items_sent_one_at_a_time_are_laid_however_many_they_are() -> None:
             assert np.frombuffer(texts[other], np.int64, -1, PLAIN_HEADER).tolist() == list(range(count))
             bsp.sync()
             assert queue.values.tolist() == list(range(count))
+
+    pybsp.simulate(main, p=2)
+
+
+def test_what_several_sends_have_for_a_processor_is_laid_in_one_text_unless_it_is_long() -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        queue, other = bsp.queue(np.int32), 1 - bsp.pid
+        for count in 10, 200, 6000:
+            values = np.arange(3 * count)
+            for part in np.split(values, 3):
+                queue.send(other, part)
+            texts: dict[int, Any] = {}
+            laid = queue.lay(texts, {})
+            if count < 6000:
+                assert laid == (3 * count, BY_QUEUE)
+                assert packed_section(texts[other])[1:3] == (3 * count, 1)  # words, messages
+                assert np.frombuffer(texts[other], np.int32, -1, PLAIN_HEADER).tolist() == values.tolist()
+            else:
+                assert laid is None
+            bsp.sync()
+            assert queue.values.tolist() == values.tolist()
 
     pybsp.simulate(main, p=2)
 
