@@ -140,10 +140,10 @@ def _requested(
 
 
 def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, _: int) -> PreparedClimb | None:
-    name = check_operator("prefix", op)
+    name = check_operator("prefix", op, value)
     if checked_order("prefix", order) == "fixed":
         return None
-    kind, words = descriptor(value)
+    kind, words = descriptor(value, op)
     items = items_of(value, op)
     how, degree = (
         ("trees", fan_out("prefix", given))
@@ -214,9 +214,9 @@ def prefix(
         ['a', 'ab', 'abc', 'abcd']
     """
     given = fan_out("prefix", degree)
-    name = check_operator("prefix", op)
+    name = check_operator("prefix", op, value)
     order = checked_order("prefix", order)
-    kind, words = descriptor(value)
+    kind, words = descriptor(value, op)
     items = items_of(value, op)
     requested = _requested("prefix", algorithm, given, items, kind, op)
     call = Call(bsp, "prefix", order, value=kind, op=name, degree=given, algorithm=algorithm)

@@ -132,9 +132,9 @@ def cost(
 
 
 def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, root: int) -> PreparedClimb | None:
-    name = check_operator("reduce", op)
+    name = check_operator("reduce", op, value)
     order = checked_order("reduce", order)
-    kind, words = descriptor(value)
+    kind, words = descriptor(value, op)
     items = items_of(value, op)
     size = value.nbytes / 8 if items else words
     how, degree = (
@@ -270,9 +270,9 @@ def reduce(
     """
     root = root_of("reduce", root, bsp)
     given = fan_out("reduce", degree)
-    name = check_operator("reduce", op)
+    name = check_operator("reduce", op, value)
     order = checked_order("reduce", order)
-    kind, words = descriptor(value)
+    kind, words = descriptor(value, op)
     items = items_of(value, op)
     requested = trees_or_blocks("reduce", algorithm, ALGORITHMS, given, items, bsp.p, kind, op)
     call = Call(bsp, "reduce", order, value=kind, op=name, root=root, degree=given, algorithm=algorithm)
