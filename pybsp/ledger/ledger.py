@@ -25,7 +25,7 @@ from ..machines.bsp import BSPMachine, index_words, others_waited, overlaps
 from ..machines.ebsp import EBSPMachine
 from ..machines.in_force import NO_KINDS, charged
 from .log import INDICES, ITEMS, LABEL, MEAN, MEASURED, MESSAGES, SECONDS, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, Log
-from .records import DERIVED, NO_PARTS, PartTotals, Record, Records, Supersteps, of_file
+from .records import DERIVED, NO_PARTS, NOTHING, PartTotals, Record, Records, Supersteps, of_file
 
 if TYPE_CHECKING:
     from .prediction import Prediction
@@ -267,10 +267,12 @@ class Ledger(Records):
         return {name: one for name, one in found.items() if one}
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write a line of comma-separated values for each superstep, below a line of the names; as `Record.to_dict`,
-        without `parts`.
+        """Write a line of comma-separated values for each superstep, below a line of the names; as `Record.to_dict`.
 
-        Only the processor that calls it writes.
+        Where parts of the machine did anything (`bsp.split`) there are columns of it, as `parts_h`: the fields of
+        `PartTotals`, 0 in supersteps in which they did nothing. What is beside the records is not in it: kinds of work,
+        what rode, indices of patterns, checkpoints, and what came after the last superstep; `to_dict` has it. Only the
+        processor that calls it writes.
 
         Raises:
             UsageError: the path is none, or the file cannot be written.
@@ -286,13 +288,15 @@ class Ledger(Records):
         with writing(path_of("Ledger.to_csv", path, "the file to write"), f"Ledger.to_csv: {path}") as file:
             table = csv.writer(file, lineterminator="\n")
             quoting = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-            table.writerow((*Record._fields[:-1], *DERIVED))
+            of_parts = [f"parts_{name}" for name in PartTotals._fields] if self.parts else []
+            table.writerow((*Record._fields[:-1], *DERIVED, *of_parts))
             for record in self:
                 # Half a character of UTF-16, which a label may have, is none of UTF-8.
                 label = record.label.encode(errors="backslashreplace").decode()
                 # By itself csv leaves a lone carriage return unquoted, which ends the line for who reads it.
                 row = quoting if "\r" in label else table
-                row.writerow(record._replace(label=label, parts=None).to_dict().values())
+                figures = record._replace(label=label, parts=None).to_dict().values()
+                row.writerow((*figures, *((record.parts or NOTHING) if of_parts else ())))
 
     @property
     def rates(self) -> dict[str, float]:

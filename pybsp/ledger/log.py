@@ -226,11 +226,13 @@ class Log(Chunk):
         """Flop by kind, in the rows before `last` that are not combined yet; asked for once."""
         return {row: self._kinds.pop(row) for row in [*self._kinds] if row < last}
 
-    def own_kinds(self, first: int, last: int) -> Kinds:
-        """Flop by kind, in the rows from `first` to before `last` that are not combined yet, by number from `first`."""
-        return (
-            {row - first: self._kinds[row] for row in range(first, last) if row in self._kinds} if self._kinds else {}
-        )
+    def kinds_since(self, first: int) -> tuple[Kinds, dict[int, float]]:
+        """By number from `first` on: flop by kind of a row; of a combined one with kinds seconds of charged work."""
+        if not self._kinds and not self.charges:
+            return {}, {}
+        rows = range(first, len(self))
+        kinds = {row - first: self._kinds[row] for row in rows if row in self._kinds}
+        return kinds, {row - first: self.charges[row][0] for row in rows if row in self.charges}
 
     def note_away(self, seconds: float) -> None:
         """So long was this processor in exchanges of parts, in the superstep that goes on: that is no computing."""

@@ -92,6 +92,7 @@ class PartTotals(NamedTuple):
         return PartTotals(*both)._replace(ways=self.ways | other.ways)
 
 
+NOTHING = PartTotals(0, 0.0, 0, 0, 0, 0.0, 0.0)
 NO_PARTS: Mapping[int, PartTotals] = types.MappingProxyType({})
 
 

@@ -196,11 +196,10 @@ class Split(Generic[Machine]):
                 inner.append(one._replace(superstep=one.superstep - self._first))
             else:  # after the part's last superstep: no row of the part has its time, which is the whole's
                 account.stays.all.append(one._replace(superstep=account.superstep))
-        first = self._first + combined
-        kinds = {combined + row: flops for row, flops in log.own_kinds(first, len(log)).items()}
-        charged = {row - self._first: log.charges[row][0] for row in range(self._first, first) if row in log.charges}
         members = tuple(part.agreement.members)
-        account.stays.all.append(Stay(account.superstep, members, rows, combined, tuple(inner), kinds, charged))
+        account.stays.all.append(
+            Stay(account.superstep, members, rows, combined, tuple(inner), *log.kinds_since(self._first))
+        )
 
 
 def _gist(error: BaseException | None) -> str:

@@ -19,7 +19,7 @@ from ..ground.chunk import COLUMNS, clock
 from ..ledger.combining import ASKING, clocks_ahead
 from ..ledger.ledger import priced
 from ..ledger.log import ITEMS, MEASURED, MESSAGES, WAYS, WORDS, WORDS_IN, WORDS_OUT, WORK, Kinds, charges, combine
-from ..ledger.records import NO_PARTS, PartTotals
+from ..ledger.records import NO_PARTS, NOTHING, PartTotals
 from ..machines.bsp import BSPMachine
 from ..machines.ebsp import EBSPMachine
 from ..machines.in_force import resized
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 Rows = NDArray[np.float64]
 
 
-NOTHING = PartTotals(0, 0.0, 0, 0, 0, 0.0, 0.0)
 Found = list[tuple[int, tuple[int, ...], PartTotals]]  # superstep of the whole, members of the part, what it did
 
 

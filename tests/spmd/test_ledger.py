@@ -19,6 +19,7 @@ from pybsp import collectives
 from pybsp.ledger.combining import exchange_ledger
 from pybsp.ledger.ledger_file import read
 from pybsp.ledger.log import MEASURED, SECONDS, shares
+from pybsp.ledger.records import PartTotals
 from pybsp.ways import named
 from tests.conftest import Spmd
 
@@ -464,6 +465,26 @@ def test_a_ledger_as_csv_has_a_line_for_each_superstep_and_so_has_a_parts(spmd: 
         assert rows == [('a, "b"\nc', 3 * (spmd.p - 1)), ("split", 0)]
         assert (own, same, kind) == (1, True, pybsp.UsageError)
         assert re.match(r"Ledger\.to_csv: /.*/absent/ledger\.csv: cannot be written", text)
+
+
+def test_a_ledger_as_csv_has_what_parts_did(spmd: Spmd, tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP, folder: str) -> Any:
+        with bsp.split(0) as part:
+            part.work(100, kind="sort")
+            part.send((part.pid + 1) % part.p, np.zeros(7))
+            part.sync()
+        bsp.sync()
+        ledger, name = bsp.ledger, f"{folder}/{bsp.pid}.csv"
+        ledger.to_csv(name)
+        with open(name, newline="") as file:
+            rows = list(csv.DictReader(file))
+        found = [{name: float(row[f"parts_{name}"]) for name in PartTotals._fields} for row in rows]
+        return found[0], found[1] == ledger.parts[1]._asdict(), ledger.parts[1].h, {len(row) for row in rows}
+
+    for before, same, h, columns in spmd(main, str(tmp_path)):
+        assert set(before.values()) == {0.0}
+        assert (same, h) == (True, 7 * (spmd.p > 1))
+        assert columns == {len(pybsp.Record._fields) + 2 + len(PartTotals._fields)}
 
 
 @pytest.mark.parametrize("label", ["a\rb", "\r", 'a\r"b"', "a\r\nb"])

@@ -200,7 +200,8 @@ def before() -> float:
     """Machines and costs, before anything runs."""
     machine = pybsp.BSPMachine(p=16, g=1e-8, l=1e-5, r=1e9)
     machine.save("machine.json")
-    array = pybsp.EBSPMachine.linear_array(16)
+    figures_of: int = machine.own_p or machine.p
+    array = pybsp.EBSPMachine.linear_array(16 if machine.busy else figures_of)
     cost: pybsp.Cost = collectives.broadcast.cost(machine, words=1000) + ebsp.gossip.cost(array)
     step: pybsp.Superstep = cost[0]
     plan: collectives.Plan = collectives.broadcast.plan(8, degree=4)
