@@ -277,7 +277,9 @@ class VirtualAccount(Account):
     def note(self, seconds: float, sent: Counted, got: Counted, leave: float = 0.0) -> None:
         super().note(seconds, sent, got, leave)
         if self._measure:
-            self._delayed, self.log.left = self._delays(), clock()
+            self._delayed = self._delays()
+            if not leave:  # else what was done since then counts in the next superstep
+                self.log.left = clock()
 
     def _measured(self, leave: float) -> float:
         return self._transport.time() - self._before
