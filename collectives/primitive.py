@@ -98,6 +98,7 @@ def primitive(
         steps: Callable[Concatenate[BSP, Arguments], Supersteps[Result]],
     ) -> Primitive[Arguments, Result, CostArguments, PlanArguments]:
         name = steps.__name__
+        as_given = {place for place, one in enumerate(steps.__code__.co_varnames[1:]) if one in AS_GIVEN}
         for short in (small, riding):
             if short is not None:
                 short.__qualname__ = name  # of which Python speaks where an argument is missing
@@ -139,8 +140,9 @@ def primitive(
                 ticket = riding(bsp, *args, **kwargs)
                 if ticket is not None:
                     return ticket
-            mine = [_copied(one) for one in args]  # the program goes on with its arrays
-            others: Any = {key: one if key == "out" else _copied(one) for key, one in kwargs.items()}
+            # The program goes on with its arrays.
+            mine: Any = [one if place in as_given else _copied(one) for place, one in enumerate(args)]
+            others: Any = {key: one if key in AS_GIVEN else _copied(one) for key, one in kwargs.items()}
             return bsp.ride(name, steps(cast("BSP", bsp), *mine, **others))
 
         @wraps(cost)
@@ -241,15 +243,16 @@ def _check_plan(name: str, given: dict[str, Any]) -> None:
         checked_order(name, given["order"])
 
 
+AS_GIVEN = frozenset({"op", "f", "out"})  # arguments that are called, and the array for the result: never copied
 _UNCHANGING = (type(None), bool, int, float, complex, str, bytes, np.generic, Layout)
 
 
 def _copied(argument: Any) -> Any:
     """An argument of a collective that the program may change while it rides.
 
-    Of an object the copy is what others would get of it: its pickle's. Functions stay.
+    Of an object the copy is what others would get of it: its pickle's.
     """
-    if isinstance(argument, _UNCHANGING) or callable(argument):
+    if isinstance(argument, _UNCHANGING):
         return argument
     if isinstance(argument, np.ndarray) and not argument.dtype.hasobject:
         return argument.copy()

@@ -15,7 +15,7 @@ import pytest
 import pybsp
 from pybsp import collectives
 from pybsp.collectives import allgather, allreduce, broadcast, gather, prefix, reduce, scatter, total_exchange
-from tests.conftest import Spmd
+from tests.conftest import Spmd, on_processors
 
 from .programs import LONG, Caught, caught
 
@@ -500,6 +500,45 @@ class Interrupted:
 def test_an_exception_that_comes_in_between_as_objects_are_copied_is_raised() -> None:
     with pytest.raises(TimeoutError, match="of a handler"):
         pybsp.simulate(lambda bsp: broadcast.start(bsp, Interrupted()), p=2)
+
+
+class Weighted:
+    """What can be called, and is data."""
+
+    def __init__(self, weight: int) -> None:
+        self.weight = [weight]
+
+    def __call__(self, x: int) -> int:
+        return self.weight[0] * x
+
+
+@on_processors
+def test_what_can_be_called_is_copied_at_the_start_where_it_is_a_value(bsp: pybsp.BSP) -> None:
+    mine, together = Weighted(bsp.pid + 1), functools.partial(max, [bsp.pid])
+    tickets: list[Any] = [
+        broadcast.start(bsp, mine),
+        total_exchange.start(bsp, [mine] * bsp.p),
+        broadcast.start(bsp, together),
+    ]
+    mine.weight[0] = 0
+    together.args[0].append(9)
+    first, each, most = (ticket.finish() for ticket in tickets)
+    assert (first(2), [one(2) for one in each], most()) == (2, [2 * pid + 2 for pid in range(bsp.p)], 0)
+
+
+@on_processors
+def test_an_op_that_rides_is_the_one_that_was_given(bsp: pybsp.BSP) -> None:
+    class Counting:
+        times = 0
+
+        def __call__(self, a: list[int], b: list[int]) -> list[int]:
+            self.times += 1
+            return a + b
+
+    op = Counting()
+    assert allreduce.start(bsp, [bsp.pid], op).finish() == [*range(bsp.p)]
+    assert allreduce.start(bsp, value=[bsp.pid], op=op).finish() == [*range(bsp.p)]
+    assert op.times >= 2 * (bsp.p > 1)
 
 
 def test_objects_are_copied_at_the_start(spmd: Spmd) -> None:
