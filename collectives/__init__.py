@@ -29,7 +29,8 @@ returns a ticket at once, and the collective rides in the supersteps of the prog
     ebsp/           the algorithms of the E-BSP paper
     baselines/      what the papers argue against
     plan.py, primitive.py       what all of them are made of; tree.py, groups.py, prefix_trees.py: who is above whom
-    arguments.py, operators.py, values.py       arguments, checked, of primitives, costs and plans
+    arguments.py, operators.py, values.py       arguments, checked, of primitives, costs and plans; operator_names.py:
+                                        what processors compare of an operator
     rehearsal.py    what all processors go through before a run
 """
 

@@ -26,7 +26,7 @@ from pybsp.collectives import (
 )
 from pybsp.collectives.baselines.broadcast_one_at_a_time import broadcast_one_at_a_time
 from pybsp.collectives.baselines.prefix_pipelined import prefix_pipelined
-from pybsp.collectives.operators import operator_name
+from pybsp.collectives.operator_names import operator_name
 from tests.conftest import Spmd
 
 from .programs import LONG, caught
@@ -490,6 +490,89 @@ def test_operators_are_named_by_module_or_by_code() -> None:
     assert operator_name(shorter) == f"{__name__}.shorter"
     assert operator_name(partial(shorter)) == f"partial of {__name__}.shorter"
     assert operator_name(local).startswith("local (code ")
+
+
+class Scaled:
+    """An operator with a scale."""
+
+    def __init__(self, *scales: Any) -> None:
+        self.scales = scales
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        return a + b
+
+    def scaled(self, a: Any, b: Any) -> Any:
+        return self(a, b)
+
+
+class OtherScaled(Scaled):
+    """Another one."""
+
+
+def weighted(weight: Any, a: Any, b: Any) -> Any:
+    return a + b + weight
+
+
+def added(a: Any, b: Any) -> Any:
+    return a + b
+
+
+# Operators that only what they are made with tells apart.
+UNLIKE: dict[str, tuple[Any, Any]] = {
+    "arguments of a partial": (partial(weighted, 0), partial(weighted, 5)),
+    "keywords of a partial": (partial(added, b=0), partial(added, b=5)),
+    "arrays of a partial": (partial(weighted, np.zeros(2)), partial(weighted, np.ones(2))),
+    "functions of a partial": (partial(partial(weighted, 0)), partial(partial(weighted, 5))),
+    "defaults": (lambda a, b, k=0: a + b + k, lambda a, b, k=5: a + b + k),
+    "defaults of keywords": (lambda a, b, *, k=0: a + b + k, lambda a, b, *, k=5: a + b + k),
+    "objects": (Scaled(0), Scaled(5)),
+    "objects in objects": (Scaled([{"by": Scaled(0)}]), Scaled([{"by": Scaled(5)}])),
+    "classes": (Scaled(0), OtherScaled(0)),
+    "classes of methods": (Scaled(0).scaled, OtherScaled(0).scaled),
+    "np.frompyfunc": (np.frompyfunc(lambda a, b: a + b, 2, 1), np.frompyfunc(lambda a, b: a * b, 2, 1)),
+    "np.vectorize": (np.vectorize(lambda a, b: a + b), np.vectorize(lambda a, b: a * b)),
+}
+
+
+@pytest.mark.parametrize("case", UNLIKE)
+def test_operators_are_told_apart_by_what_they_are_made_with(spmd: Spmd, case: str) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+    one, other = UNLIKE[case]
+
+    def main(bsp: pybsp.BSP) -> None:
+        allreduce(bsp, 3.0, other if bsp.pid == bsp.p - 1 else one)
+
+    assert_all_fail(spmd, main, "allreduce: argument op: expected the same on all processors")
+
+
+def test_equal_operators_that_are_made_on_each_processor_are_one(spmd: Spmd) -> None:
+    class Names:
+        def __init__(self, bsp: pybsp.BSP) -> None:
+            names = ["a", "b", "c", "d"]
+            self.bsp, self.names = bsp, {*names[bsp.pid % 4 :], *names[: bsp.pid % 4]}
+
+        def __call__(self, a: Any, b: Any) -> Any:
+            return a + b
+
+    def main(bsp: pybsp.BSP) -> list[Any]:
+        k = bsp.pid and np.int64(0)
+        ops: list[Any] = [partial(weighted, k), partial(added), lambda a, b, k=k: a + b + k, Scaled(k, {"a": [1]})]
+        ops += [Names(bsp), np.frompyfunc(added, 2, 1), np.vectorize(added), Scaled(bsp.pid).scaled]
+        return [allreduce(bsp, 0, op) for op in ops]
+
+    assert spmd(main) == [[0] * 8] * spmd.p
+
+
+def test_what_an_object_has_too_much_of_is_not_compared() -> None:
+    many, cycle = Scaled(*range(1000)), Scaled()
+    given = [*range(1000)]
+    cycle.scales = (partial(weighted, cycle),)
+    assert [operator_name(op) for op in (many, cycle)] == [f"{__name__}.Scaled"] * 2
+    assert operator_name(partial(weighted, given)) == f"partial of {__name__}.weighted"
+    assert "defaults" not in operator_name(lambda a, b, k=given: a)
+    assert operator_name(Scaled(5)) == f"{__name__}.Scaled of {{'scales': [5]}}"
+    assert operator_name(partial(weighted, 5)) == f"partial of {__name__}.weighted with [5]"
 
 
 def shorter(a: Any, b: Any) -> Any:
