@@ -294,6 +294,7 @@ class Call:
         self.alike = self._stream.alike  # what all make of the same data
         self.takes = self._stream.takes  # so many supersteps in all, where that is known
         self.follows = self._stream.follows  # or another processor knows
+        self.compare = self._stream.compare  # where no message goes between some of them
 
     def ends(self, more: int) -> None:
         """The function is over after so many more supersteps; none where p = 1."""

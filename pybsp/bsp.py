@@ -518,7 +518,7 @@ class BSP(Public):
             [(2, -2, 3), (0, 0, 0), (1, -1, 0)]
         """
         self._gate.check(checked_label("bsp.ride", name, "name"))
-        return self._superstep.rides.start(name, checked_steps("bsp.ride", steps))
+        return self._superstep.rides.start_beside(name, checked_steps("bsp.ride", steps))
 
     def carry_out(self, name: str, steps: Supersteps[Result]) -> Result:
         """Run a function that rides in supersteps of its own: `ride(name, steps).finish()`; collective.

@@ -141,7 +141,8 @@ class Group(Public):
             [1, 0, 3, 2]
         """
         self._gate.check(checked_label("group.ride", name, "name"))
-        return self._calls.start(self._numbering, name, checked_steps("group.ride", steps))
+        calls = self._calls
+        return calls.rides.beside(calls.start(self._numbering, name, checked_steps("group.ride", steps)))
 
     def carry_out(self, name: str, steps: Supersteps[Result]) -> Result:
         """Run a function that rides on the group in supersteps of its own; every processor does so on its group.

@@ -53,16 +53,25 @@ def flags_of(words: Sequence[int]) -> int:
 
 
 def settle(
-    exchange: Callable[..., Arrival], arrival: Arrival, kind: int, what: str, superstep: int, label: str, line: str = ""
+    exchange: Callable[..., Arrival],
+    arrival: Arrival,
+    kind: int,
+    what: str,
+    superstep: int,
+    label: str,
+    line: str = "",
+    called: Callable[[], list[Called]] = list,
 ) -> Sequence[Any] | None:
     """Check that all processors were doing the same; returns the note of each to all.
 
     Args:
         exchange: `Transport.exchange` or `Router.route`, whichever brought the arrival.
+        called: gives this processor's last calls.
 
     Raises:
         ProcessorError: a processor failed.
         SyncError: they did different things; the text says who did what, in which superstep, at which line.
+        UsageError: they did so as they had called one function with different arguments.
     """
     if arrival.kinds is None:
         return arrival.notes
@@ -76,15 +85,17 @@ def settle(
         what += f" in {describe(superstep, label)}"
     if kind != EXIT:
         what += f", at {line or where()}"
-    raise mismatch(exchange, kinds, what)
+    raise mismatch(exchange, kinds, Explained(called(), what))
 
 
-def mismatch(exchange: Callable[..., Arrival], kinds: Sequence[int], position: str) -> SyncError:
+def mismatch(exchange: Callable[..., Arrival], kinds: Sequence[int], mine: Explained) -> SyncError | UsageError:
     """Ask everybody what it was doing, where, and word the difference; all processors call this together."""
-    notes = exchange(EXPLAIN, position, {}).notes
+    notes = exchange(EXPLAIN, mine, {}).notes
     assert notes is not None
+    if differs := _difference_in([note.calls for note in notes], 0, arguments=True):
+        return UsageError(differs)
     doing: dict[str, list[int]] = {}
-    for pid, what in enumerate(notes):
+    for pid, (_, what) in enumerate(notes):
         doing.setdefault(what, []).append(pid)
     error = SyncError(
         "the processors did not do the same: " + "; ".join(f"{pids(who)} {what}" for what, who in doing.items())
@@ -119,7 +130,7 @@ class Called(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """What a processor says where calls differ: the last ones, and what it found, if it has found it."""
+    """What a processor says where calls differ: the last ones, and what it found, if it has found it; or does."""
 
     calls: list[Called]
     complaint: str
@@ -132,17 +143,24 @@ def difference(notes: Sequence[Any]) -> UsageError:
     """The error, the same on all processors, where some found that they called different things; from all they say."""
     found = next((pid for pid, mine in enumerate(notes) if isinstance(mine, Explained) and mine.complaint), 0)
     called: Calls = [mine.calls if isinstance(mine, Explained) else [] for mine in notes]
-    text = notes[found].complaint
-    # A group's calls are compared by its members alone; those of the machine come first.
-    groups = sorted({call.members for calls in called for call in calls})
-    texts = (_difference_of(members, called, found) for members in groups)
-    error = UsageError(next((one for one in texts if one), text))
+    error = UsageError(_difference_in(called, found) or notes[found].complaint)
     outcome(error).speaker = found
     return error
 
 
-def _difference_of(members: tuple[int, ...], called: Calls, found: int) -> str:
-    """The first difference between the calls on a group, or on the machine, in words; empty where there is none."""
+def _difference_in(called: Calls, found: int, arguments: bool = False) -> str:
+    """The first difference between calls, as seen by a processor, in words; empty where there is none.
+
+    Args:
+        arguments: whether it is only looked for in the arguments of the first calls that differ.
+    """
+    # A group's calls are compared by its members alone; those of the machine come first.
+    groups = sorted({call.members for calls in called for call in calls})
+    return next(filter(None, (_difference_of(members, called, found, arguments) for members in groups)), "")
+
+
+def _difference_of(members: tuple[int, ...], called: Calls, found: int, arguments: bool) -> str:
+    """`_difference_in` the calls on a group, or on the machine."""
     of_each = {
         pid: {call.number: call for call in calls if call.members == members}
         for pid, calls in enumerate(called)
@@ -161,6 +179,8 @@ def _difference_of(members: tuple[int, ...], called: Calls, found: int) -> str:
             continue
         theirs = of_each[other].get(number)
         if theirs is None or theirs.name != mine.name:
+            if arguments:
+                return ""
             what = f"is in {theirs.described()}" if theirs else f"has not called {mine.name}{mine.place}"
             if not theirs and called[other] and (members or called[other][-1].members):
                 what += f" (its last call: {called[other][-1].described()})"
@@ -318,7 +338,8 @@ class Agreement:
         try:
             if arrival.kinds is not None and DIFFER in (kinds := doing(arrival.kinds)) and FAIL not in kinds:
                 raise difference(self._explained(""))
-            notes = settle(self._route, arrival, kind, what, self._account.superstep, self._account.label, line)
+            superstep, label = self._account.superstep, self._account.label
+            notes = settle(self._route, arrival, kind, what, superstep, label, line, self.called)
             return None if notes is None else look_through(notes, self._account.superstep)
         except BSPError as error:
             self._fail(error)  # all find the same
@@ -338,6 +359,17 @@ class Agreement:
         error = difference(self._explained(complaint))
         self._fail(error)
         raise error
+
+    def compare(self) -> None:
+        """All say what they called, as one of them has called what it sends nothing of.
+
+        Raises:
+            UsageError: what was different, on all processors.
+        """
+        error = difference(self._explained(""))
+        if str(error):
+            self._fail(error)
+            raise error
 
     def _explained(self, complaint: str) -> Sequence[Any]:
         notes = self.meet(EXPLAIN, Explained(self.called(), complaint), {}).notes

@@ -40,6 +40,7 @@ Result_co = TypeVar("Result_co", covariant=True)
 Supersteps = Generator[None, None, Result]  # what ends a superstep with each `yield`, and returns a result
 
 REMEMBERED = 64  # calls, for errors
+UNHEARD = Participant()  # of a superstep with which all say what they called
 OVER = Gate(0)  # of streams whose function is over
 OVER.close("the function that it is of is over; send while that rides")
 # A signature is 62 bits of what is called, with the number of the call and that of its superstep added: a word.
@@ -231,6 +232,23 @@ class Stream:
     def takes(self, supersteps: int) -> None:
         """The function that rides is over after so many supersteps in all; one that goes on after them is an error."""
         self._rides.takes(self._name, supersteps)
+
+    def compare(self) -> None:
+        """No message says what is called: all processors do, with the next sync of the program, or at its end.
+
+        Examples:
+            >>> def scaled(bsp, value, scale):
+            ...     stream = bsp.stream("scaled", scale=scale)
+            ...     stream.compare()  # nothing is sent
+            ...     return scale * value
+            ...     yield
+            >>> try:
+            ...     pybsp.simulate(lambda bsp: bsp.ride("scaled", scaled(bsp, 1, bsp.pid)).value, p=2)
+            ... except pybsp.UsageError as error:
+            ...     print(error)
+            scaled: argument scale: expected the same on all processors, got 0 on processor 0 and 1 on processor 1
+        """
+        self._rides.unheard = True
 
     def differ(self, complaint: str) -> NoReturn:
         """What arrived is not what the call expects: all processors say what they called, and get the error.
@@ -463,6 +481,7 @@ class Rides(Participant):
         riding: what is under way, in the order in which it was started; the same on all processors, but for what was
             started on groups.
         starting: of these, whose generator, or operator, runs.
+        unheard: whether something was called of which no message says so: see `Stream.compare`.
         group_calls: the calls on groups.
         words: that go to others with this superstep, by the name of the function.
     """
@@ -480,6 +499,7 @@ class Rides(Participant):
         "pid",
         "riding",
         "starting",
+        "unheard",
         "words",
     )
 
@@ -490,6 +510,7 @@ class Rides(Participant):
         self.notes = Notes(self)
         self.riding: list[Ride[Any]] = []
         self.starting: Ride[Any] | None = None
+        self.unheard = False
         self.group_calls = GroupCalls()
         self._calls: deque[tuple[int, str, dict[str, str]]] = deque(maxlen=REMEMBERED)  # as `Called`
         self._number = 0
@@ -520,6 +541,16 @@ class Rides(Participant):
     def start(self, name: str, steps: Supersteps[Result]) -> Ride[Result]:
         """Start a function; what it sends first goes out with the superstep that goes on."""
         return self.begun(Ride(self, name, steps))
+
+    def start_beside(self, name: str, steps: Supersteps[Result]) -> Ride[Result]:
+        """`start`, of what goes on in the program's supersteps."""
+        return self.beside(self.start(name, steps))
+
+    def beside(self, ride: AnyRide) -> AnyRide:
+        """The ride, which goes on in the program's supersteps: the next one compares it, if no message does."""
+        if self.unheard:
+            self._engine.participants[UNHEARD] = None
+        return ride
 
     def begun(self, ride: AnyRide) -> AnyRide:
         """The ride, begun: what it sends first goes out with the superstep that goes on.

@@ -40,6 +40,7 @@ from ..rides.ride import Rides, refuse_under_way
 from ..rides.shown import ELSEWHERE, AsShown, Shown
 from ..transport import (
     END,
+    FLAG_COMPARE,
     FLAG_GETS,
     FLAG_MEET,
     FLAG_MORE,
@@ -752,6 +753,9 @@ class SuperstepEngine:
         """Parcels of all that goes out, what they count, flags of the kind, and the whole note."""
         parcels, counts, flags = _NONE, NOTHING, self.flags
         declared = self.registrations.declared
+        if self.rides.unheard:
+            self.rides.unheard = False
+            flags |= FLAG_COMPARE
         if self._outgoing or self._puts or self.participants:
             parcels = self.mail.pack()[0] if self._outgoing else {}
             if self._puts:
@@ -804,8 +808,11 @@ class SuperstepEngine:
         getting = False
         if arrival.kinds is not None:
             notes = self.settle(arrival, kind, what, line)
-            getting = flags_of(arrival.kinds) & FLAG_GETS != 0
-            if self.saver is not None and flags_of(arrival.kinds) & FLAG_MEET:
+            flags = flags_of(arrival.kinds)
+            getting = flags & FLAG_GETS != 0
+            if flags & FLAG_COMPARE and kind != RIDES:
+                self.agreement.compare()
+            if self.saver is not None and flags & FLAG_MEET:
                 self.saver.heard()
         # 4. What arrived. What gets ask for is read before puts are written.
         arrived = arrival.parcels
@@ -1046,7 +1053,10 @@ class SuperstepEngine:
                 f"{left}: something was sent in {self.account.described()}, after the last sync, "
                 f"and would never arrive{self._left_behind()}; call {machine}.sync() {before}"
             )
-        self.settle(self.meet(END, None, {}), END, "ended", line)
+        arrival = self.meet(END | (FLAG_COMPARE if self.rides.unheard else 0), None, {})
+        self.settle(arrival, END, "ended", line)
+        if arrival.kinds is not None and flags_of(arrival.kinds) & FLAG_COMPARE:
+            self.agreement.compare()
         self.gate.close(f"the {self.gate.of} has ended; nothing can be sent or synced after it", "ended")
 
     def _left_behind(self) -> str:

@@ -58,6 +58,7 @@ SYNC, SPLIT, END, FAIL, BEGIN, REPLY, LEDGER, EXPLAIN, EXIT, LOGP, DRAIN, PASS, 
 FLAG_GETS = 16  # "I have asked for data: take part in the exchange of replies that follows"
 FLAG_PACKETS = 32  # of routers that forward: "I have packets, which others are to pass on"
 FLAG_MORE = 64  # of RIDES: "what I have called on a group goes on after this exchange"
+FLAG_COMPARE = 64  # of others: "let us all say what we have called, as no message says it of what I have"
 FLAG_MEET = 128  # "let us all meet in the next call of bsp.checkpoint"
 KIND = 15  # the mask of the kind without the flags
 

@@ -27,7 +27,8 @@ from pybsp.collectives import (
 from pybsp.collectives.baselines.broadcast_one_at_a_time import broadcast_one_at_a_time
 from pybsp.collectives.baselines.prefix_pipelined import prefix_pipelined
 from pybsp.collectives.operator_names import operator_name
-from tests.conftest import Spmd
+from pybsp.layouts import Block, Cyclic
+from tests.conftest import Spmd, on_processors
 
 from .programs import LONG, caught
 from .values import first
@@ -744,6 +745,98 @@ def test_an_op_that_takes_values_whole_is_at_fault_where_an_algorithm_cuts_them(
             lambda bsp: getattr(collectives, function)(bsp, np.arange(4.0), lambda x, y: x + y, algorithm=algorithm),
             p=2,
         )
+
+
+NONE = np.empty(0)
+
+
+def blocks(bsp: pybsp.BSP, n: int) -> Block:
+    return Block(n, bsp.p)
+
+
+# Calls of which nothing moves, or nothing to and from one processor, as all but the last make them, and as that does.
+Unmoved = tuple[Callable[..., Any], Callable[[pybsp.BSP, bool], tuple[Any, ...]], str]
+UNMOVED: dict[str, Unmoved] = {
+    "equal layouts": (
+        collectives.redistribute,
+        lambda bsp, odd: (np.ones(3, "f4" if odd else "f8"), blocks(bsp, 3 * bsp.p), blocks(bsp, 3 * bsp.p)),
+        "array",
+    ),
+    "an equal layout on one": (
+        collectives.redistribute,
+        lambda bsp, odd: (np.ones(3), blocks(bsp, 3 * bsp.p), (Block if odd else Cyclic)(3 * bsp.p, bsp.p)),
+        "to_layout",
+    ),
+    "empty layouts": (
+        collectives.redistribute,
+        lambda bsp, odd: (NONE.astype(int) if odd else NONE, blocks(bsp, 0), Cyclic(0, bsp.p)),
+        "array",
+    ),
+    "no rows": (reduce_scatter, lambda bsp, odd: (NONE, np.maximum if odd else np.add), "op"),
+    "no rows of a dtype": (reduce_scatter, lambda bsp, odd: (NONE.astype(int) if odd else NONE, np.add), "array"),
+}
+
+
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("case", UNMOVED)
+def test_arguments_that_differ_where_nothing_moves(spmd: Spmd, case: str, started: bool) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+    function, arguments, argument = UNMOVED[case]
+
+    def main(bsp: pybsp.BSP) -> None:
+        given = arguments(bsp, bsp.pid == bsp.p - 1)
+        if not started:
+            function(bsp, *given)
+            return
+        function.start(bsp, *given)  # type: ignore[attr-defined]
+        bsp.sync()
+        raise AssertionError("the first sync compares them")
+
+    name = function.__name__
+    assert_all_fail(spmd, main, f"{name}: argument {argument}: expected the same on all processors")
+
+
+@pytest.mark.parametrize("case", [case for case in UNMOVED if case != "an equal layout on one"])
+def test_one_that_is_started_on_one_processor_alone_where_nothing_moves(spmd: Spmd, case: str) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+    function, arguments, _ = UNMOVED[case]
+
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == bsp.p - 1:
+            function.start(bsp, *arguments(bsp, False))  # type: ignore[attr-defined]
+        bsp.sync()
+        raise AssertionError("the first sync compares them")
+
+    assert_all_fail(spmd, main, f"has not called {function.__name__}")
+
+
+def test_one_that_is_called_on_one_processor_alone_where_nothing_moves_is_an_error_of_the_end(spmd: Spmd) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+
+    def main(bsp: pybsp.BSP) -> None:
+        if bsp.pid == 0:
+            collectives.redistribute(bsp, np.ones(3), blocks(bsp, 3 * bsp.p), blocks(bsp, 3 * bsp.p))
+
+    assert_all_fail(spmd, main, "redistribute: processor 1 has not called redistribute")
+
+
+@on_processors
+def test_calls_of_which_nothing_moves_beside_others(bsp: pybsp.BSP) -> None:
+    layout, group = blocks(bsp, 3 * bsp.p), bsp.group([bsp.pid])
+    for _ in range(3):
+        tickets = [collectives.redistribute.start(bsp, np.ones(3), layout, layout)]
+        tickets.append(reduce_scatter.start(bsp, NONE, np.add))
+        tickets.append(collectives.redistribute.start(group, np.ones(1), Block(1, 1), Block(1, 1)))
+        total = allreduce.start(bsp, 1.0, np.add)
+        bsp.send((bsp.pid + 1) % bsp.p, 1)
+        bsp.sync()
+        assert [ticket.value.size for ticket in tickets] == [3, 0, 1]
+        assert (total.value, len(bsp.inbox)) == (bsp.p, 1)
+        assert collectives.redistribute(bsp, np.ones(3), layout, layout).size == 3
+        assert allreduce(bsp, 1.0, np.add) == bsp.p
 
 
 @pytest.mark.parametrize("how", ["plain", "started", "on a group", "started on a group"])
