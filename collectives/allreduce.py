@@ -120,7 +120,7 @@ def cost(
 def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, _: int) -> PreparedClimb | None:
     name = check_operator("allreduce", op)
     order = checked_order("allreduce", order)
-    kind, words = descriptor(value)
+    kind, words = descriptor(value, op)
     items = items_of(value, op)
     size = value.nbytes / 8 if items else words
     how, degree = (
@@ -198,7 +198,7 @@ def allreduce(
     given = fan_out("allreduce", degree)
     name = check_operator("allreduce", op)
     order = checked_order("allreduce", order)
-    kind, words = descriptor(value)
+    kind, words = descriptor(value, op)
     items = items_of(value, op)
     requested = trees_or_blocks("allreduce", algorithm, ALGORITHMS, given, items, bsp.p, kind, op)
     call = Call(bsp, "allreduce", order, value=kind, op=name, degree=given, algorithm=algorithm)

@@ -113,7 +113,7 @@ def duplicate(bsp: BSP, items: Any, copies: Any, expand: bool = True, degree: in
         bsp: the processor.
         items: this processor's n: an array of shape (n, ...), or a list (or tuple) of picklable objects. On all
             processors that have items, arrays of equal dtype and item shape, or lists; where there are none, any empty
-            one.
+            one. Where there are none at all, the copies are what processor 0 gives.
         copies: n whole numbers of at least 0: how many of each item. At most 2^62 in all.
         expand: False: each item once, beside the number of its copies. It need not be equal on all processors.
         degree: d of the trees, at least 2. None: the cheapest on `bsp.machine` for one item of which all get a copy.
@@ -162,8 +162,7 @@ def run(call: Call, own: ItemType, n: int, records: Records, degree: int) -> Sup
     bsp.work(n)
     # (2) l_i, r_i and M/P, from the number of this processor's first copy, and M. M/P is rounded up: what the last
     # processors lack is the paper's dummy item.
-    before, total, item_type = yield from _numbered(call, copies, own if n else None, degree)
-    item_type = item_type or own
+    before, total, item_type = yield from _numbered(call, copies, own, degree)
     to_l, to_s, to_r = shares(before, before + copies, max(1, -(-total // bsp.p)))
     # (3)i. S_i, the copies for l_i+1, ..., r_i-1. As in figure 4 it begins where the share of l_i ends.
     ends = before + np.cumsum(records["copies"])
@@ -184,9 +183,7 @@ def run(call: Call, own: ItemType, n: int, records: Records, degree: int) -> Sup
     return item_type, np.concatenate([np.empty(0, item_type.record), *pieces], dtype=item_type.record)
 
 
-def _numbered(
-    call: Call, ours: int, item_type: ItemType | None, degree: int
-) -> Supersteps[tuple[int, int, ItemType | None]]:
+def _numbered(call: Call, ours: int, item_type: ItemType, degree: int) -> Supersteps[tuple[int, int, ItemType]]:
     """The sum of the processors below, that of all, and the type of all items, which rides beside the sums."""
     pid = call.bsp.pid
     upto = downto = ours  # sums of the d^t processors that end, and begin, with this one

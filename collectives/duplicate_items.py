@@ -21,12 +21,13 @@ MOST = 2**62  # copies in all
 class ItemType(NamedTuple):
     """What the items are; equal on all processors that have any.
 
-    listed: whether they came as a list. pid: of a processor that has such items.
+    listed: whether they came as a list. empty: whether there are none. pid: of a processor that has such items.
     """
 
     listed: bool
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
+    empty: bool
     pid: int
 
     def __str__(self) -> str:
@@ -83,10 +84,10 @@ def opened(items: Any, copies: Any, p: int, pid: int) -> tuple[ItemType, int, Re
     no_mask("duplicate", "items", items)
     counts = counts_of("duplicate", copies, p, len(items))
     if isinstance(items, np.ndarray):
-        column, item_type = items, ItemType(False, items.dtype, items.shape[1:], pid)
+        column, item_type = items, ItemType(False, items.dtype, items.shape[1:], not len(items), pid)
     else:
         column = np.fromiter(map(own_argument, items), object, len(items))
-        item_type = ItemType(True, np.dtype(object), (), pid)
+        item_type = ItemType(True, np.dtype(object), (), not len(items), pid)
     copied = np.flatnonzero(counts)
     try:
         records = np.empty(copied.size, item_type.record)
@@ -98,18 +99,18 @@ def opened(items: Any, copies: Any, p: int, pid: int) -> tuple[ItemType, int, Re
     return item_type, len(items), records
 
 
-def agreed(bsp: Processors, mine: ItemType | None, theirs: ItemType | None) -> ItemType | None:
-    """The type that all items have; a UsageError where there are two."""
-    if mine is None or theirs is None:
-        return mine or theirs
-    if mine[:-1] != theirs[:-1]:
-        one, other = sorted((mine, theirs), key=lambda item_type: item_type.pid)
+def agreed(bsp: Processors, mine: ItemType, theirs: ItemType) -> ItemType:
+    """The type that all items have, or the first of processors without items; a UsageError where there are two."""
+    if mine.empty != theirs.empty:
+        return theirs if mine.empty else mine
+    one, other = sorted((mine, theirs), key=lambda item_type: item_type.pid)
+    if not mine.empty and one[:-1] != other[:-1]:
         first, second = pids_of(bsp, [one.pid, other.pid])
         raise UsageError(
             f"duplicate: argument items: expected the same on all processors that have items, got {one} on processor "
             f"{first} and {other} on processor {second}; convert them first, as by items.astype"
         )
-    return min(mine, theirs, key=lambda item_type: item_type.pid)
+    return one
 
 
 def taken(records: Records, ends: Counts, share: Share) -> Records:

@@ -165,7 +165,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, degree: int | None) -> Prepared
     """None: it is not one superstep."""
     given = fan_out("exclusive_prefix", degree)
     name = check_operator("exclusive_prefix", op)
-    kind, words = descriptor(value)
+    kind, words = descriptor(value, op)
     items = items_of(value, op)
     size = value.nbytes / 8 if items else words
     how, by = choose_way(bsp.machine, size, items, None if given is None else "trees", given)
@@ -292,7 +292,7 @@ def exclusive_prefix(
     """
     given = fan_out("exclusive_prefix", degree)
     name = check_operator("exclusive_prefix", op)
-    kind, words = descriptor(value)
+    kind, words = descriptor(value, op)
     items = items_of(value, op)
     order = checked_order("exclusive_prefix", order)
     requested = trees_or_blocks("exclusive_prefix", algorithm, ALGORITHMS, given, items, bsp.p, kind, op)

@@ -143,7 +143,7 @@ def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None
     name = check_operator("prefix", op)
     if checked_order("prefix", order) == "fixed":
         return None
-    kind, words = descriptor(value)
+    kind, words = descriptor(value, op)
     items = items_of(value, op)
     how, degree = (
         ("trees", fan_out("prefix", given))
@@ -216,7 +216,7 @@ def prefix(
     given = fan_out("prefix", degree)
     name = check_operator("prefix", op)
     order = checked_order("prefix", order)
-    kind, words = descriptor(value)
+    kind, words = descriptor(value, op)
     items = items_of(value, op)
     requested = _requested("prefix", algorithm, given, items, kind, op)
     call = Call(bsp, "prefix", order, value=kind, op=name, degree=given, algorithm=algorithm)

@@ -134,7 +134,7 @@ def cost(
 def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, root: int) -> PreparedClimb | None:
     name = check_operator("reduce", op)
     order = checked_order("reduce", order)
-    kind, words = descriptor(value)
+    kind, words = descriptor(value, op)
     items = items_of(value, op)
     size = value.nbytes / 8 if items else words
     how, degree = (
@@ -272,7 +272,7 @@ def reduce(
     given = fan_out("reduce", degree)
     name = check_operator("reduce", op)
     order = checked_order("reduce", order)
-    kind, words = descriptor(value)
+    kind, words = descriptor(value, op)
     items = items_of(value, op)
     requested = trees_or_blocks("reduce", algorithm, ALGORITHMS, given, items, bsp.p, kind, op)
     call = Call(bsp, "reduce", order, value=kind, op=name, root=root, degree=given, algorithm=algorithm)

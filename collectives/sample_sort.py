@@ -266,8 +266,12 @@ def common(argument: str, dtypes: Sequence[tuple[int, np.dtype[Any]]], own: np.d
 def agreed(
     bsp: BSP, blocks: Sequence[BlockHeader], own: BlockHeader
 ) -> tuple[np.dtype[Any], np.dtype[Any] | None, tuple[int, ...]]:
-    """What all blocks have in common: dtype of keys, dtype and shape of a value. An empty block goes with any other."""
-    filled = [(pid, block) for pid, block in zip(pids_of(bsp, range(bsp.p)), blocks, strict=True) if block.n]
+    """What all blocks have in common: dtype of keys, dtype and shape of a value. An empty block goes with any other.
+
+    Where all are empty, those of the first processor are all processors'.
+    """
+    every = [*zip(pids_of(bsp, range(bsp.p)), blocks, strict=True)]
+    filled = [(pid, block) for pid, block in every if block.n] or every[:1]
     dtype = common("keys", [(pid, block.dtype) for pid, block in filled], own.dtype)
     forms = [(pid, block.values) for pid, block in filled if block.values is not None]
     if own.values is None:
@@ -295,7 +299,7 @@ def sample_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -
         bsp: the processor.
         keys: shape (n,), where n may differ from processor to processor and be 0; they are left as they are. Any dtype
             that numpy sorts, in its order (NaN and NaT last), and objects that compare with <. Processors that have
-            keys must have the same dtype; strings may differ in length.
+            keys must have the same dtype; strings may differ in length. Where none has any, it is processor 0's.
         values: None, or what goes with the keys: shape (n, ...) of any dtype; on all processors or on none.
         stable: whether equal keys stay in order: by processor, then as they were there. Equal on all processors.
 

@@ -407,7 +407,7 @@ def climb(
     elif kind in NUMBERS or is_number(value):
         key = (name, op, order, *others)
     else:
-        key = (name, op, order, descriptor(value).kind, *others)
+        key = (name, op, order, descriptor(value, op).kind, *others)
     try:
         found = bsp.prepared.get(key)
     except TypeError:  # an op, or a wrong argument, that cannot be hashed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError, argument_error
 from ..ground.pickles import unpickled
-from .operators import Operator
+from .operators import Operator, elementwise
 
 PLAIN_NUMBERS = frozenset({bool, int, float, complex})
 
@@ -20,7 +21,8 @@ PLAIN_NUMBERS = frozenset({bool, int, float, complex})
 class Descriptor(NamedTuple):
     """How a value travels: the word for what it is, and the words that it counts.
 
-    kind: "number", "object", or an array's dtype and shape; equal on all processors where all have one.
+    kind: "number", "object", an array's dtype and shape, or the shape of what a ufunc makes an array of; equal on all
+        processors where all have one.
     words: of 8 bytes; of an object 1, as its pickle differs from processor to processor.
     """
 
@@ -28,10 +30,13 @@ class Descriptor(NamedTuple):
     words: int
 
 
-def descriptor(value: Any) -> Descriptor:
-    """The descriptor of a value that all processors have one of."""
+def descriptor(value: Any, op: Operator | None = None) -> Descriptor:
+    """The descriptor of a value that all processors have one of, and combine by that op."""
     if is_array(value):
         return _of_array(value.dtype, value.shape)
+    if isinstance(value, (list, tuple, np.ndarray)) and elementwise(op):  # which would stretch one to another's shape
+        with suppress(ValueError):  # rows of different lengths
+            return Descriptor(f"object{list(np.shape(value))}", 1)
     return Descriptor("number" if is_number(value) else "object", 1)
 
 

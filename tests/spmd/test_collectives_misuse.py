@@ -747,6 +747,26 @@ def test_an_op_that_takes_values_whole_is_at_fault_where_an_algorithm_cuts_them(
         )
 
 
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("function", [allreduce, reduce, prefix, exclusive_prefix])
+def test_lists_of_other_lengths_under_a_ufunc(spmd: Spmd, function: Any, started: bool) -> None:
+    if spmd.p == 1:
+        pytest.skip("one processor agrees with itself")
+
+    def main(bsp: pybsp.BSP) -> None:
+        value = [1, 2] if bsp.pid == bsp.p - 1 else [1]
+        (function.start if started else function)(bsp, value, np.add)
+        bsp.sync()
+
+    expected = f"{function.__name__}: argument value: expected the same on all processors"
+    assert_all_fail(spmd, main, expected, "object[1] on processor 0", "object[2] on processor")
+
+
+@on_processors
+def test_lists_of_one_length_under_a_ufunc_are_combined_as_arrays(bsp: pybsp.BSP) -> None:
+    assert np.array_equal(allreduce(bsp, [bsp.pid, 1], np.add), [bsp.p * (bsp.p - 1) // 2, bsp.p])
+
+
 NONE = np.empty(0)
 
 

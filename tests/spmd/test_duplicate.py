@@ -168,6 +168,12 @@ def test_a_processor_without_items_may_give_any_empty_ones(spmd: Spmd) -> None:
     assert spmd(run, [[]] * spmd.p, [[]] * spmd.p) == [[]] * spmd.p
 
 
+def test_where_no_processor_has_items_the_copies_are_of_the_type_of_processor_0(spmd: Spmd) -> None:
+    kinds = [np.empty((0, 7), np.int8), [], np.empty(0)]
+    found = spmd(lambda bsp: duplicate(bsp, kinds[bsp.pid % 3], []))
+    assert [(part.shape, part.dtype) for part in found] == [((0, 7), np.int8)] * spmd.p
+
+
 def test_a_number_of_items_that_nobody_copies_leaves_nothing(spmd: Spmd) -> None:
     found = spmd(run, [np.arange(3, dtype=np.int16)] * spmd.p, [[0, 0, 0]] * spmd.p, expand=False)
     assert plain(found) == plain([(np.empty(0, np.int16), np.empty(0, np.int64))] * spmd.p)

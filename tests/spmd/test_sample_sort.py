@@ -180,6 +180,12 @@ def test_lists_are_keys_and_an_empty_one_goes_with_any_dtype(spmd: Spmd) -> None
         assert [part.size for part in nothing] == [0, 0]
 
 
+def test_where_no_processor_has_keys_all_get_the_dtype_of_processor_0(spmd: Spmd) -> None:
+    kinds = [np.empty(0, "U3"), np.empty(0), np.empty(0, int)]
+    found = spmd(lambda bsp: sample_sort(bsp, kinds[bsp.pid % 3], kinds[(bsp.pid + 1) % 3]))
+    assert [(keys.dtype, values.dtype) for keys, values in found] == [(np.dtype("U3"), np.dtype(float))] * spmd.p
+
+
 def test_strings_may_differ_in_length(spmd: Spmd) -> None:
     def main(bsp: pybsp.BSP) -> Any:
         return sample_sort(bsp, [chr(98 + k) * (bsp.pid + 1) for k in range(20)])
