@@ -118,7 +118,7 @@ def cost(
 
 
 def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, _: int) -> PreparedClimb | None:
-    name = check_operator("allreduce", op)
+    name = check_operator("allreduce", op, value)
     order = checked_order("allreduce", order)
     kind, words = descriptor(value, op)
     items = items_of(value, op)
@@ -196,7 +196,7 @@ def allreduce(
         [0, 3, 6]
     """
     given = fan_out("allreduce", degree)
-    name = check_operator("allreduce", op)
+    name = check_operator("allreduce", op, value)
     order = checked_order("allreduce", order)
     kind, words = descriptor(value, op)
     items = items_of(value, op)

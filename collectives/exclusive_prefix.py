@@ -164,7 +164,7 @@ class PreparedPrefix(NamedTuple):
 def _prepare(bsp: BSP, value: Any, op: Operator, degree: int | None) -> PreparedPrefix | None:
     """None: it is not one superstep."""
     given = fan_out("exclusive_prefix", degree)
-    name = check_operator("exclusive_prefix", op)
+    name = check_operator("exclusive_prefix", op, value)
     kind, words = descriptor(value, op)
     items = items_of(value, op)
     size = value.nbytes / 8 if items else words
@@ -291,7 +291,7 @@ def exclusive_prefix(
         ['', 'a', 'ab', 'abc']
     """
     given = fan_out("exclusive_prefix", degree)
-    name = check_operator("exclusive_prefix", op)
+    name = check_operator("exclusive_prefix", op, value)
     kind, words = descriptor(value, op)
     items = items_of(value, op)
     order = checked_order("exclusive_prefix", order)

@@ -55,14 +55,18 @@ def _takes_an_axis(op: Any) -> bool:
     return arguments[1:2] == ["axis"]
 
 
-def check_operator(name: str, op: Any) -> str:
-    """Refuse what is no binary operator; returns what it is called, by which processors compare theirs.
+def check_operator(name: str, op: Any, value: Any = None) -> str:
+    """Refuse what is no binary operator of such values; returns what it is called, by which processors compare theirs.
 
     Raises:
         UsageError: it cannot be called, is a ufunc of another arity, returns nothing, as `list.extend`, or takes one
             sequence, as `sum` and `np.max`, and then where to begin, or an axis: of two values it makes something else
-            than meant, often silently.
+            than meant, often silently. Or it is Python's max or min, of arrays: it compares none, unless there is only
+            one.
     """
+    if (op is max or op is min) and isinstance(value, np.ndarray) and value.size != 1:
+        got, way_out = f"{op.__name__}, which compares whole arrays", f"use {_OF_TWO[op.__name__]}"
+        raise argument_error(name, "op", "an associative function of two arrays", got, way_out)
     if op is sum or _takes_an_axis(op):
         expected = "an associative function of two values"
         way_out = f"use {_OF_TWO.get(op.__name__, 'one of two values, as np.add')}"
@@ -101,6 +105,8 @@ def _raised(argument: str, error: Exception) -> str:
         way = "; it gets what it must not change: let it return a new value"
     elif argument == "op" and "NoneType" in str(error):
         way = "; if op has returned None, let it return what it combines"
+    elif argument == "op" and "truth value of an array" in str(error):
+        way = "; np.maximum, np.minimum, np.logical_and, np.logical_or and np.where work on arrays item by item"
     return f"raised {type(error).__name__}: {error}{way}"
 
 

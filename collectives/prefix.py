@@ -140,7 +140,7 @@ def _requested(
 
 
 def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, _: int) -> PreparedClimb | None:
-    name = check_operator("prefix", op)
+    name = check_operator("prefix", op, value)
     if checked_order("prefix", order) == "fixed":
         return None
     kind, words = descriptor(value, op)
@@ -214,7 +214,7 @@ def prefix(
         ['a', 'ab', 'abc', 'abcd']
     """
     given = fan_out("prefix", degree)
-    name = check_operator("prefix", op)
+    name = check_operator("prefix", op, value)
     order = checked_order("prefix", order)
     kind, words = descriptor(value, op)
     items = items_of(value, op)

@@ -132,7 +132,7 @@ def cost(
 
 
 def _prepare(bsp: BSP, value: Any, op: Operator, order: Order, given: int | None, root: int) -> PreparedClimb | None:
-    name = check_operator("reduce", op)
+    name = check_operator("reduce", op, value)
     order = checked_order("reduce", order)
     kind, words = descriptor(value, op)
     items = items_of(value, op)
@@ -270,7 +270,7 @@ def reduce(
     """
     root = root_of("reduce", root, bsp)
     given = fan_out("reduce", degree)
-    name = check_operator("reduce", op)
+    name = check_operator("reduce", op, value)
     order = checked_order("reduce", order)
     kind, words = descriptor(value, op)
     items = items_of(value, op)

@@ -87,7 +87,7 @@ class PreparedRows(NamedTuple):
 
 
 def _prepare(bsp: BSP, array: NDArray[Any], op: Operator, order: Order) -> PreparedRows:
-    name, p, pid = check_operator("reduce_scatter", op), bsp.p, bsp.pid
+    name, p, pid = check_operator("reduce_scatter", op, array), bsp.p, bsp.pid
     cuts = cut_at("reduce_scatter", None, p, len(array))
     agreed = {
         "array": descriptor(array).kind,
@@ -229,9 +229,9 @@ def reduce_scatter(
         >>> pybsp.simulate(main, p=3).results
         [[3], [6, 9], [12, 15]]
     """
-    name = check_operator("reduce_scatter", op)
-    order = checked_order("reduce_scatter", order)
     whole = block_of("reduce_scatter", "array", array)
+    name = check_operator("reduce_scatter", op, whole)
+    order = checked_order("reduce_scatter", order)
     cuts = cut_at("reduce_scatter", counts, bsp.p, len(whole))
     given = None if counts is None else np.diff(cuts).tolist()
     call = Call(bsp, "reduce_scatter", order, array=descriptor(whole).kind, op=name, counts=given)

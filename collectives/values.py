@@ -139,10 +139,13 @@ def placed(name: str, result: Any, out: Any) -> Any:
     """A result in the array out, where one was given.
 
     Raises:
-        UsageError: it is no array, has another shape, or a dtype that out's cannot hold.
+        UsageError: it is no array, has another shape, a dtype that out's cannot hold, or a mask.
     """
     if out is None or result is out:
         return result
+    if type(result) is not np.ndarray and isinstance(result, np.ma.MaskedArray):
+        way_out = "give no out, or .filled() values"
+        raise argument_error(name, "out", "a result without a mask", "a masked one, whose mask would be lost", way_out)
     if not (
         isinstance(result, np.ndarray)
         and result.shape == out.shape

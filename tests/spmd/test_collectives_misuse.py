@@ -132,6 +132,27 @@ def test_what_combines_two_values_is_named_where_a_function_of_one_sequence_is_g
         pybsp.simulate(lambda bsp: collectives.allreduce(bsp, -5 * (1 - bsp.pid), op), p=2)
 
 
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("function", [allreduce, reduce, prefix, exclusive_prefix, reduce_scatter])
+@pytest.mark.parametrize(("op", "way_out"), [(max, "np.maximum"), (min, "np.minimum")])
+def test_max_and_min_of_arrays_are_those_of_numpy(function: Any, op: Any, way_out: str, p: int) -> None:
+    for call in (function, lambda *args: function.start(*args).finish()):
+        with pytest.raises(pybsp.UsageError, match=f"argument op: .*which compares whole arrays; use {way_out}"):
+            pybsp.simulate(call, np.ones(4), op, p=p)
+
+
+def test_max_of_numbers_and_of_arrays_of_one_is_an_operator(spmd: Spmd) -> None:
+    assert (
+        spmd(lambda bsp: (allreduce(bsp, bsp.pid, max), allreduce(bsp, np.full(1, bsp.pid), max).tolist()))
+        == [(spmd.p - 1, [spmd.p - 1])] * spmd.p
+    )
+
+
+def test_an_op_that_asks_for_the_truth_of_arrays_is_told_what_works_on_them() -> None:
+    with pytest.raises(pybsp.UsageError, match=r"raised ValueError: The truth value .*; np.maximum, np.minimum"):
+        pybsp.simulate(lambda bsp: allreduce(bsp, np.ones(4), lambda a, b: a if a > b else b), p=2)
+
+
 @pytest.mark.parametrize(
     ("op", "text"),
     [

@@ -136,6 +136,14 @@ def attempt(call: Callable[..., Any], *args: Any, out: Any) -> None:
 
 
 @on_processors
+@pytest.mark.parametrize("start", [False, True])
+def test_the_array_for_the_result_takes_none_with_a_mask(bsp: pybsp.BSP, start: bool) -> None:
+    masked = np.ma.array(np.arange(3.0), mask=[True, False, False])
+    with pytest.raises(pybsp.UsageError, match="allreduce: argument out: expected a result without a mask"):
+        attempt(collectives.allreduce.start if start else collectives.allreduce, bsp, masked, np.add, out=np.zeros(3))
+
+
+@on_processors
 def test_a_number_has_no_array_to_go_to(bsp: pybsp.BSP) -> None:
     with pytest.raises(pybsp.UsageError, match=r"got float64\[1\] for float"):
         collectives.allreduce(bsp, 1.0, np.add, out=np.zeros(1))
