@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..bsp import BSP
+from ..errors import argument_error
+from ..ground.convert import what
 from ..machines.cost import Cost, Machine
 from ..rides.ride import Supersteps
 from . import balanced
@@ -21,6 +23,7 @@ from .sample_sort import checked, table
 from .sample_sort import cost_of as cost_of_sorting
 from .sample_sort import plan_of as plan_of_sorting
 from .sample_sort import run as run_sorting
+from .values import checked_out, placed
 
 NAME = "balanced_sort"
 
@@ -82,7 +85,14 @@ def with_division(
 
 
 @primitive(cost, plan)
-def balanced_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False) -> Supersteps[Any]:
+def balanced_sort(
+    bsp: BSP,
+    keys: Any,
+    values: Any = None,
+    stable: bool = False,
+    *,
+    out: NDArray[Any] | tuple[NDArray[Any], NDArray[Any]] | None = None,
+) -> Supersteps[Any]:
     """Sort the keys of all processors, and divide them equally; collective.
 
     `sample_sort` in two supersteps more; it is enough where it does not matter how many keys lie where.
@@ -94,6 +104,8 @@ def balanced_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False)
             all processors, empty blocks included; strings may differ in length.
         values: None, or what goes with the keys: shape (n, ...) of any dtype, which is equal on all processors.
         stable: whether equal keys stay in order: by processor, then as they were there. Equal on all processors.
+        out: keyword only: an array for the keys, of their shape here and of a dtype that they can be cast to; where
+            values go with them, two arrays, for keys and values. None: new ones.
 
     Returns:
         Of all N keys, sorted, those from pid*N div p up to (pid+1)*N div p; or (keys, values). Arrays of its own.
@@ -119,12 +131,24 @@ def balanced_sort(bsp: BSP, keys: Any, values: Any = None, stable: bool = False)
     stable = flag(NAME, "stable", stable)
     agreed = "None" if carried is None else row_kind(carried)
     call = Call(bsp, NAME, keys=key_kind(block), values=agreed, stable=stable)
+    outs = _outs(out, 1 if carried is None else 2)
     call.ends(4)
     merged, carried, _ = yield from run_sorting(call, block, carried, stable)
     columns = [merged] if carried is None else [merged, carried]
     sizes = (yield from balanced.gathered(call, [len(columns[0])]))[:, 0]
     columns = yield from balanced.run(call, columns, sizes)
+    columns = [placed(NAME, column, one) for column, one in zip(columns, outs, strict=True)]
     return columns[0] if carried is None else (columns[0], columns[1])
+
+
+def _outs(out: Any, columns: int) -> list[Any]:
+    """The argument out, for each column; a UsageError where it is not one array for each."""
+    if out is not None and columns > 1 and not (type(out) in (tuple, list) and len(out) == columns):
+        raise argument_error(NAME, "out", "two arrays, for keys and values", what(out))
+    outs = [out] if columns == 1 else [None] * columns if out is None else [*out]
+    for one in outs:
+        checked_out(NAME, one)
+    return outs
 
 
 def key_kind(block: Keys) -> str:

@@ -21,7 +21,7 @@ from .arguments import Order, checked_order, fan_out, integer, item_words
 from .blocks import Ints
 from .counted.prefix_trees import counted as counted_trees
 from .one_superstep import Exchange, new_exchange
-from .operators import Operator, applied, check_operator, elementwise
+from .operators import Operator, applied, check_operator, elementwise, guarded
 from .plan import Plan, joined
 from .prefix_2d import climbed_before
 from .primitive import NOT_SMALL, Call, primitive, remember
@@ -222,7 +222,7 @@ def _small(
     if came:
         before = came[0]
         if len(came) > 1:
-            before = applied(name, reduce, op, came)
+            before = applied(name, reduce, guarded(bsp.notes.gate, op), came)
             bsp.work((len(came) - 1) * found.words)
         if kind is np.ndarray and isinstance(before, np.generic):
             before = np.array(before)  # numpy's operators make numbers of arrays without axes

@@ -24,6 +24,7 @@ from .one_superstep import at_once, folded, is_at_once
 from .operators import of_argument
 from .plan import Plan
 from .primitive import NOT_SMALL, Call, primitive
+from .values import checked_out, placed
 
 NAME = "histogram"
 # Up to these bins, and ends of a range, are not looked at.
@@ -70,6 +71,8 @@ def _small(
     range: tuple[float, float] | None = None,
     weights: Any = None,
     density: bool = False,
+    *,
+    out: NDArray[Any] | None = None,
 ) -> Any:
     given = _Given.of(values, bins, range, weights, density)
     how, by = given.way(bsp)
@@ -78,6 +81,7 @@ def _small(
     scheme = records.plan(bsp.p, by)
     if not is_at_once(bsp, scheme):
         return NOT_SMALL
+    checked_out(NAME, out)
     limits, agreed = given.limits, given.agreed
     if given.searched:
         if not records.is_at_once(bsp, _fields(given.block.dtype).itemsize):
@@ -86,7 +90,7 @@ def _small(
     counts, edges = _counted(bsp, given, limits)
     came = at_once(bsp, NAME, agreed, scheme, counts)
     counts = folded(bsp, NAME, came, counts, np.add, records.words(counts.nbytes))
-    return given.result(counts, edges)
+    return given.result(counts, edges, out)
 
 
 @primitive(cost, plan, _small, groups=False)
@@ -97,6 +101,8 @@ def histogram(
     range: tuple[float, float] | None = None,
     weights: Any = None,
     density: bool = False,
+    *,
+    out: NDArray[Any] | None = None,
 ) -> Supersteps[tuple[NDArray[Any], NDArray[Any]]]:
     """Count how many of the values of all processors lie in each bin; collective.
 
@@ -111,6 +117,8 @@ def histogram(
         weights: None, or what a value counts, of the shape of the values; the dtype is equal on all processors.
         density: whether to divide by the sum of the counts and by the widths; NaN where nothing counts. Equal on all
             processors.
+        out: keyword only: an array for the counts, of their shape and of a dtype that they can be cast to. None: a new
+            one.
 
     Returns:
         (counts, edges), as `np.histogram` gives them for the values of all processors: counts int64, with weights of
@@ -136,6 +144,7 @@ def histogram(
     """
     given = _Given.of(values, bins, range, weights, density)
     call = Call(bsp, NAME, **given.agreed)
+    checked_out(NAME, out)
     limits = given.limits
     # 1. The extremes of all values, where nothing says what the bins are.
     if given.searched:
@@ -147,7 +156,7 @@ def histogram(
     chosen = given.way(bsp)
     call.ends(supersteps(bsp.p, chosen, counts.size))
     counts = yield from run_reduction(call, counts, np.add, chosen, records.words(counts.nbytes))
-    return given.result(counts, edges)
+    return given.result(counts, edges, out)
 
 
 class _Given(NamedTuple):
@@ -203,12 +212,14 @@ class _Given(NamedTuple):
         size = 8 if self.weights is None else self.weights.dtype.itemsize
         return choose(bsp.machine, count * size / 8, count)
 
-    def result(self, counts: NDArray[Any], edges: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def result(
+        self, counts: NDArray[Any], edges: NDArray[Any], out: NDArray[Any] | None
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Of the counts of all."""
         if self.density:
             with np.errstate(invalid="ignore", divide="ignore"):  # of nothing it is NaN
                 counts = counts / np.array(np.diff(edges), float) / counts.sum()  # of float64, whatever the edges are
-        return counts, edges
+        return placed(NAME, counts, out), edges
 
 
 def _counted(bsp: BSP, given: _Given, limits: tuple[Any, Any] | None) -> tuple[NDArray[Any], NDArray[Any]]:

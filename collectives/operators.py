@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from inspect import signature
+from types import BuiltinFunctionType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import AbortError, UsageError, argument_error, brief
+from ..supersteps.gate import Gate
 from .operator_names import operator_name
 
 Result = TypeVar("Result")
@@ -80,6 +83,31 @@ def check_operator(name: str, op: Any, value: Any = None) -> str:
     return operator_name(op)
 
 
+_CHANGEABLE = frozenset({list, set, dict, bytearray, deque, Counter})  # whose methods that change them return None
+_WITHIN = "called within an op, which combines two values and calls nothing of the machine"
+
+
+def guarded(gate: Gate, op: Operator, of_objects: bool = True) -> Operator:
+    """The op, while which runs nothing of the machine can be called; numpy's and Python's own call nothing.
+
+    Of lists and the like it may not return None where it has changed its first value, as `a.extend(b)` does.
+    """
+    if isinstance(op, (np.ufunc, BuiltinFunctionType)):
+        return op
+    closed = gate.closed_during(op, _WITHIN)
+    return partial(_unchanging, closed) if of_objects else closed
+
+
+def _unchanging(op: Operator, a: Any, b: Any) -> Any:
+    if type(a) not in _CHANGEABLE:
+        return op(a, b)
+    before = len(a)
+    result = op(a, b)
+    if result is None and len(a) != before:
+        raise TypeError(f"it has changed the {type(a).__name__} that it got, and returned None")
+    return result
+
+
 def of_argument(name: str, argument: str, share: Callable[[], Result]) -> Result:
     """What a function gives that works on an argument, or is one; a UsageError where it raises."""
     try:
@@ -103,7 +131,7 @@ def _raised(argument: str, error: Exception) -> str:
     way = ""
     if isinstance(error, ValueError) and "read-only" in str(error):
         way = "; it gets what it must not change: let it return a new value"
-    elif argument == "op" and "NoneType" in str(error):
+    elif argument == "op" and ("NoneType" in str(error) or "returned None" in str(error)):
         way = "; if op has returned None, let it return what it combines"
     elif argument == "op" and "truth value of an array" in str(error):
         way = "; np.maximum, np.minimum, np.logical_and, np.logical_or and np.where work on arrays item by item"

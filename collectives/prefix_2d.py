@@ -19,7 +19,7 @@ from .arguments import Order, checked_order, fan_out, integer, item_words
 from .blocks import Ints, even_cuts
 from .counted.prefix_2d import counted
 from .matrix_rows import busiest, owned_by, row_operations, rows_of
-from .operators import Operator, check_operator, elementwise
+from .operators import Operator, check_operator, elementwise, guarded
 from .plan import Plan, Step, joined
 from .primitive import Call, primitive, sources
 from .values import (
@@ -180,7 +180,7 @@ def prefix_2d(
     words = column.nbytes / 8 / len(items) if array and len(items) else 1.0
     chosen = given or choose(bsp.machine, len(items), words, order)
     call.takes(len(plan(bsp.p, len(items), chosen, order)))
-    result = yield from run(call, items, runs, chosen, words, order)
+    result = yield from run(call, items, guarded(bsp.notes.gate, runs), chosen, words, order)
     if runs is op:
         result = result.reshape(column.shape)
     if array:
@@ -316,7 +316,7 @@ def climbed_before(call: Call, trees: Sequence[Step], total: Any, op: Operator, 
     In the paper the inclusive sums go one processor up behind the trees (step iv), in a superstep. Here each processor
     carries the exclusive one along, which takes an operation a level: what comes is put in front of both sums.
     """
-    pid, before = call.bsp.pid, None
+    pid, before, op = call.bsp.pid, None, guarded(call.bsp.notes.gate, op)
     bare = isinstance(total, np.ndarray) and total.ndim == 0
 
     def combined(function: Callable[[], Any]) -> Any:

@@ -28,7 +28,7 @@ from ..parts.part import Split
 from ..processes.process import MOST_PROCESSORS
 from ..rides.ride import Letter, Ride, Supersteps
 from .arguments import Processors, check_machine, checked_order, integer, processor
-from .operators import Fold, Operator, in_turn, of_argument
+from .operators import Fold, Operator, guarded, in_turn, of_argument
 from .plan import Plan, Step
 from .values import own_result, packed, unpacked
 
@@ -398,6 +398,7 @@ def combined(
     if own is not NOTHING:
         parts.insert(place, (call.bsp.pid, own))
     one = parts[0][1]
+    op = guarded(call.bsp.notes.gate, op)
 
     total = call.own(partial(fold, parts, op), "op")
     call.bsp.work((len(parts) - 1) * words)

@@ -23,7 +23,7 @@ from . import fixed_order
 from .arguments import Order, checked_order, integer, item_words
 from .blocks import block_of, cut_at, given_cuts, row_words
 from .one_superstep import at_once, folded, is_at_once
-from .operators import Fold, Operator, applied, check_operator, elementwise, in_turn
+from .operators import Fold, Operator, applied, check_operator, elementwise, guarded, in_turn
 from .plan import Plan, Step, joined
 from .primitive import NOT_SMALL, Call, combined, primitive, remember, sources
 from .record_layouts import AN_ARRAY
@@ -88,7 +88,7 @@ class PreparedRows(NamedTuple):
 
 def _prepare(bsp: BSP, array: NDArray[Any], op: Operator, order: Order) -> PreparedRows:
     name, p, pid = check_operator("reduce_scatter", op, array), bsp.p, bsp.pid
-    cuts = cut_at("reduce_scatter", None, p, len(array))
+    op, cuts = guarded(bsp.notes.gate, op), cut_at("reduce_scatter", None, p, len(array))
     agreed = {
         "array": descriptor(array).kind,
         "op": name,
@@ -179,7 +179,7 @@ def _small(
     came = at_once(bsp, name, found.agreed, found.plan, blocks, each=True)
     mine = blocks[pid]
     if came:
-        mine = folded(bsp, name, came, mine, op, found.words, found.fold)
+        mine = folded(bsp, name, came, mine, guarded(bsp.notes.gate, op), found.words, found.fold)
     elif elementwise(op):
         mine = applied(name, op, mine, mine)  # nothing, of the dtype that op makes
     return placed(name, own_result(mine), out)

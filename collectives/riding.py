@@ -19,7 +19,7 @@ from ..ground.short_records import NUMBERS
 from ..rides.notes import Notes
 from ..rides.ride import OF_SUPERSTEP, Ride, Start, Supersteps
 from .arguments import Order, of_python
-from .operators import Operator, applied, in_turn
+from .operators import Operator, applied, guarded, in_turn
 from .primitive import NOT_SMALL, Quick, remember
 from .record_layouts import Array
 from .small_climbs import QUICK, Prepare, PreparedClimb, has_record, keeps_form
@@ -131,6 +131,7 @@ def climber(bsp: BSP, name: str, op: Operator, call: PreparedClimb, like: Any, r
     """A climb of trees (`primitive.climbed`) by notes, on one processor: everything but its value."""
     agreed = {key: str(one) for key, one in call.agreed.items()}
     pid, fold, words, notes = bsp.pid, call.fold, call.words, bsp.notes
+    op = guarded(notes.gate, op, of_objects=False)
     base = notes.signature(name, agreed)
     send, take, take_from, log = notes.send, notes.take, notes.take_from, notes.log
     scheme = [

@@ -28,7 +28,7 @@ from ..rides.ride import OF_SUPERSTEP
 from ..rides.shown import NOT_SHOWN, Shown, Turn
 from ..ways import BY_RECORD
 from .arguments import Order, of_python
-from .operators import Fold, Operator, applied, elementwise, in_turn
+from .operators import Fold, Operator, applied, elementwise, guarded, in_turn
 from .plan import Step
 from .primitive import NOT_SMALL, Quick, remember
 from .record_layouts import AN_ARRAY, Array, show
@@ -456,9 +456,10 @@ def _prepared(
     if isinstance(shown, GroupShown) and len(call.steps) > 1:  # other groups may have shorter plans
         return NOT_SMALL
     found: Climb
+    given, op = op, guarded(bsp.notes.gate, op, not (is_number(value) or has_record(value)))
     if not has_record(value) and not is_number(value):
         found = climb_of_values(shown, name, op, call)
-    elif not keeps_form(op, value, call):
+    elif not keeps_form(given, value, call):
         return NOT_SMALL
     elif type(value) is np.ndarray:
         of_arrays = climb_of_arrays if value.nbytes <= shown.most - HEAD.size else climb_of_long_arrays

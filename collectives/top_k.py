@@ -18,6 +18,7 @@ from .operators import Operator, of_argument
 from .plan import Plan
 from .primitive import NOT_SMALL, Call, primitive
 from .sample_sort import sorting
+from .values import checked_out, placed
 
 NAME = "top_k"
 _MOST = (1 << 31) - 1  # bytes of the values that numpy takes for one item, as they travel
@@ -43,16 +44,20 @@ def cost(machine: Machine, k: int, n: int = 0, itemsize: int = 8) -> Cost:
     return Cost(machine, (), n + sorting(min(k, n))) + records.cost(machine, k * itemsize + 8)
 
 
-def _small(bsp: BSP, values: Any, k: int, largest: bool = True) -> Any:
+def _small(bsp: BSP, values: Any, k: int, largest: bool = True, *, out: NDArray[Any] | None = None) -> Any:
     block, k, largest = _checked(values, k, largest)
     if not records.is_at_once(bsp, _fields(block.dtype, k).itemsize):
         return NOT_SMALL
+    checked_out(NAME, out)
     own = _own(bsp, block, k, largest)
-    return _of_list(records.at_once(bsp, NAME, _agreed(block, k, largest), own, _first_of(k, largest)))
+    found = records.at_once(bsp, NAME, _agreed(block, k, largest), own, _first_of(k, largest))
+    return placed(NAME, _of_list(found), out)
 
 
 @primitive(cost, plan, _small)
-def top_k(bsp: BSP, values: Any, k: int, largest: bool = True) -> Supersteps[NDArray[Any]]:
+def top_k(
+    bsp: BSP, values: Any, k: int, largest: bool = True, *, out: NDArray[Any] | None = None
+) -> Supersteps[NDArray[Any]]:
     """The k greatest of the values of all processors, the greatest first, or the k least, the least; collective.
 
     Args:
@@ -62,6 +67,7 @@ def top_k(bsp: BSP, values: Any, k: int, largest: bool = True) -> Supersteps[NDA
             included.
         k: how many, 0 or more. Equal on all processors.
         largest: whether the greatest; else the least. Equal on all processors.
+        out: keyword only: an array for the result, of its shape and of a dtype that it can be cast to. None: a new one.
 
     Returns:
         ``np.sort(all_values)[::-1][:k]``, or ``np.sort(all_values)[:k]``, equal on all processors: k values, or all
@@ -87,9 +93,11 @@ def top_k(bsp: BSP, values: Any, k: int, largest: bool = True) -> Supersteps[NDA
     """
     block, k, largest = _checked(values, k, largest)
     call = Call(bsp, NAME, **_agreed(block, k, largest))
+    checked_out(NAME, out)
     own = _own(bsp, block, k, largest)
     found = yield from records.run(call, own, _first_of(k, largest))
-    return _of_list(found)
+    first: NDArray[Any] = placed(NAME, _of_list(found), out)
+    return first
 
 
 def _checked(values: Any, k: Any, largest: Any) -> tuple[NDArray[Any], int, bool]:

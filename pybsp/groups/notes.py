@@ -19,7 +19,7 @@ class GroupNotes:
         self._calls, self._group, self._rides = calls, group, calls.rides
         self._of_group = calls.rides.group_calls.on(group.members)
         self._notes = calls.rides.notes
-        self.log = self._notes.log
+        self.log, self.gate = self._notes.log, self._notes.gate
 
     def signature(self, name: str, agreed: dict[str, str]) -> int:
         """That of a call."""

@@ -184,10 +184,14 @@ def _difference_of(members: tuple[int, ...], called: Calls, found: int, argument
             what = f"is in {theirs.described()}" if theirs else f"has not called {mine.name}{mine.place}"
             if not theirs and called[other] and (members or called[other][-1].members):
                 what += f" (its last call: {called[other][-1].described()})"
+            last = called[other][-1] if called[other] else mine
+            overlap = f"; where groups overlap, start it on each: {mine.name}.start(group, ...)"
             return (
                 f"{mine.name}: processor {other} {what} where processor {here} is in {mine.name}; all processors "
                 f"{'of a group ' * bool(members)}must call it together, and with equal arguments (here "
                 f"{mine.described()})"
+                + overlap
+                * bool(members and last.name == mine.name and last.members not in ((), members))
             )
         argument = next(a for a in mine.arguments | theirs.arguments if mine[2].get(a) != theirs[2].get(a))
         if argument == PLAINLY:

@@ -30,15 +30,16 @@ class Notes:
     """The notes of what rides on one processor.
 
     Attributes:
+        gate: whether something may be called.
         sent: what goes out with this superstep.
         came: with the last superstep, by source; who takes one takes it out.
         starter: prepares a call that is over with the superstep: `Rides.starter`.
     """
 
-    __slots__ = ("_rides", "came", "sent", "starter")
+    __slots__ = ("_rides", "came", "gate", "sent", "starter")
 
     def __init__(self, rides: Rides) -> None:
-        self._rides, self.starter = rides, rides.starter
+        self._rides, self.starter, self.gate = rides, rides.starter, rides.gate
         self.sent: list[Sent] = []
         self.came: dict[int, Noted] = {}
 

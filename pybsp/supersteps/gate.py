@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import BSPError, UsageError, brief, where
 from ..processes.process import keep_from_children
+
+Result = TypeVar("Result")
 
 
 class Gate:
@@ -44,6 +47,19 @@ class Gate:
     def close(self, why: str, over: str = "") -> None:
         """Nothing may be called from now on; `why` says so after the operation's name."""
         self.limit, self._why, self.over = 0, why, over
+
+    def closed_during(self, function: Callable[[Any, Any], Result], why: str) -> Callable[[Any, Any], Result]:
+        """A function of two values, while which runs nothing may be called; `why`: as of `close`."""
+
+        def within(a: Any, b: Any) -> Result:
+            limit = self.limit
+            self.limit, self._why = 0, why
+            try:
+                return function(a, b)
+            finally:
+                self.limit = limit
+
+        return within
 
     def fail(self, error: BSPError) -> None:
         """All processors know of this error: nothing more is exchanged."""

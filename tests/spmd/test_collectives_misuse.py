@@ -132,6 +132,58 @@ def test_what_combines_two_values_is_named_where_a_function_of_one_sequence_is_g
         pybsp.simulate(lambda bsp: collectives.allreduce(bsp, -5 * (1 - bsp.pid), op), p=2)
 
 
+# What an op may not call.
+WITHIN: dict[str, Call] = {
+    "allreduce": lambda bsp: allreduce(bsp, 1.0, np.add),
+    "allreduce.start": lambda bsp: allreduce.start(bsp, 1.0, np.add),
+    "allgather": lambda bsp: collectives.allgather(bsp, "text"),
+    "bsp.send": lambda bsp: bsp.send(0, 1),
+    "bsp.array": lambda bsp: bsp.array(3),
+}
+
+
+@pytest.mark.parametrize("inner", WITHIN)
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("name", [*ORDERED, "reduce_scatter"])
+def test_an_op_that_calls_something_of_the_machine(spmd: Spmd, name: str, started: bool, inner: str) -> None:
+    if spmd.p < 3:
+        pytest.skip("an exclusive prefix of two combines nothing")
+    values = {"prefix_2d": [1.0] * 3, "reduce_scatter": np.ones(5)}
+
+    def main(bsp: pybsp.BSP) -> None:
+        def op(a: Any, b: Any) -> Any:
+            WITHIN[inner](bsp)
+            return a + b
+
+        function: Any = getattr(collectives, name)
+        if started:
+            function.start(bsp, values.get(name, 1.0), op).finish()
+        else:
+            function(bsp, values.get(name, 1.0), op)
+        bsp.sync()
+
+    assert_all_fail(spmd, main, f"{name}: argument op: raised UsageError:", ": called within an op")
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_an_op_that_changes_its_list_and_returns_none(spmd: Spmd, started: bool) -> None:
+    if spmd.p == 1:
+        pytest.skip("nothing is combined")
+
+    def main(bsp: pybsp.BSP) -> None:
+        (allreduce.start if started else allreduce)(bsp, [bsp.pid], lambda a, b: a.extend(b))
+        bsp.sync()
+
+    assert_all_fail(spmd, main, "allreduce: argument op: raised TypeError: it has changed the list that it got")
+
+
+def test_an_op_may_return_none(spmd: Spmd) -> None:
+    assert (
+        spmd(lambda bsp: allreduce(bsp, [bsp.pid], lambda a, b: a if a == b else None))
+        == [[0] if spmd.p == 1 else None] * spmd.p
+    )
+
+
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("function", [allreduce, reduce, prefix, exclusive_prefix, reduce_scatter])
 @pytest.mark.parametrize(("op", "way_out"), [(max, "np.maximum"), (min, "np.minimum")])

@@ -604,6 +604,17 @@ def test_a_mismatch_in_a_group_is_an_error_on_all(spmd: Spmd, how: str) -> None:
         assert all(part in str(error) for error in errors)
 
 
+def test_a_plain_call_on_groups_that_overlap_is_told_to_be_started(spmd: Spmd) -> None:
+    if spmd.p < 3:
+        pytest.skip("all groups are one")
+
+    def main(bsp: pybsp.BSP) -> None:
+        collectives.allreduce(bsp.group([bsp.pid, (bsp.pid + 1) % bsp.p]), bsp.pid, np.add)
+
+    for error in spmd.errors(main):
+        assert "where groups overlap, start it on each: allreduce.start(group, ...)" in str(error)
+
+
 def test_a_mismatch_in_one_of_several_groups_is_an_error_on_all(spmd: Spmd) -> None:
     if spmd.p < 3:
         pytest.skip("there is one group of two")

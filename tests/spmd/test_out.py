@@ -33,6 +33,10 @@ CALLS: dict[str, Callable[..., Any]] = {
     "prefix_2d": lambda f, bsp, x, **more: f(bsp, x, np.add, **more),
     "broadcast_items": lambda f, bsp, x, **more: f(bsp, x, bsp.p - 1, **more),
     "argsort": lambda f, bsp, x, **more: f(bsp, x, **more),
+    "balanced_sort": lambda f, bsp, x, **more: f(bsp, x, **more),
+    "top_k": lambda f, bsp, x, **more: f(bsp, x, 4, **more),
+    "histogram": lambda f, bsp, x, **more: f(bsp, x, 8, (0, 20_000), **more),
+    "histogram-searched": lambda f, bsp, x, **more: f(bsp, x, 8, **more),
     "random_permutation": lambda f, bsp, x, **more: f(bsp, x.size, 3, **more),
 }
 SIZES = (5, 3000, 70_000)
@@ -133,6 +137,19 @@ def attempt(call: Callable[..., Any], *args: Any, out: Any) -> None:
     found = call(*args, out=out)
     if isinstance(found, pybsp.Ride):
         found.finish()
+
+
+@on_processors
+def test_sorted_keys_and_their_values_go_into_two_arrays(bsp: pybsp.BSP) -> None:
+    keys = np.arange(6) * bsp.p + bsp.pid
+    outs = np.zeros(6, int), np.zeros((6, 2))
+    found = collectives.balanced_sort(bsp, keys, np.stack([keys, -keys], 1), out=outs)
+    assert [a is b for a, b in zip(found, outs, strict=True)] == [True, True]
+    first = 6 * bsp.pid + np.arange(6)
+    assert np.array_equal(outs[0], first)
+    assert np.array_equal(outs[1], np.stack([first, -first], 1))
+    with pytest.raises(pybsp.UsageError, match="balanced_sort: argument out: expected two arrays, for keys and values"):
+        collectives.balanced_sort(bsp, keys, keys, out=outs[0])
 
 
 @on_processors
