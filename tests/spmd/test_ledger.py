@@ -476,6 +476,7 @@ def test_a_carriage_return_in_a_label_comes_back_from_csv_and_others_are_written
                 bsp.send(0, bsp.pid)
 
     pybsp.simulate(main, p=2).ledger.to_csv(tmp_path / "ledger.csv")
+    assert b"\r\n" not in (tmp_path / "ledger.csv").read_bytes().replace(label.encode(), b"")
     with (tmp_path / "ledger.csv").open(newline="") as file:
         first, second = csv.DictReader(file)
     assert first == {**second, "label": label}
@@ -580,6 +581,19 @@ def test_a_ledger_that_is_loaded_has_and_predicts_what_the_saved_one_did(machine
     )
     assert (loaded.predicted, loaded.measured, loaded.h) == (ledger.predicted, ledger.measured, ledger.h)
     assert loaded.riding == ledger.riding
+
+
+def test_rates_are_those_of_supersteps_that_charged_one_kind_alone_in_a_loaded_ledger_too(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        for kinds in ("sort",), ("sort",), ("sort", ""), ("sort", "count"), ("",):
+            for kind in kinds:
+                bsp.work(100 * (bsp.pid + 1), kind=kind)
+            bsp.sync()
+
+    ledger = pybsp.simulate(main, machine=pybsp.BSPMachine(2, g=0, l=0, r=1e9, rates=(("sort", 1e8),))).ledger
+    ledger.save(tmp_path / "ledger.json")
+    (loaded,) = pybsp.Ledger.load(tmp_path / "ledger.json")
+    assert loaded.rates == ledger.rates == {"sort": pytest.approx(1e8)}
 
 
 def test_measured_seconds_are_there(spmd: Spmd) -> None:
