@@ -178,7 +178,6 @@ class RankProcessor:
         self._departures, self._leaving, self._acknowledged = departures, departures.leaving, departures.announced
         self._submit, self.post = departures.submit, departures.post
         self._owed = (self._capacity + 1) // 2  # messages that an acknowledgement of its own is sent for
-        self._answer = 0  # the kind of the last grant that was waited for
         self._closing = False
         # Time.
         self._step, self._start = machine.step, time.perf_counter()
@@ -324,7 +323,7 @@ class RankProcessor:
         if not self._lacks(dest):
             return
         leases, begin = self._leases, time.perf_counter()
-        self._answer = 0
+        self._answer = 0  # the kind of the grant that is waited for
         if self._granting:
             leases.needs = dest
             leases.ask(dest)

@@ -497,6 +497,7 @@ def test_a_carriage_return_in_a_label_comes_back_from_csv_and_others_are_written
                 bsp.send(0, bsp.pid)
 
     pybsp.simulate(main, p=2).ledger.to_csv(tmp_path / "ledger.csv")
+    assert b"\r\n" not in (tmp_path / "ledger.csv").read_bytes().replace(label.encode(), b"")
     with (tmp_path / "ledger.csv").open(newline="") as file:
         first, second = csv.DictReader(file)
     assert first == {**second, "label": label}
@@ -617,6 +618,19 @@ def test_a_ledger_knows_of_how_many_processors_its_machines_figures_are(spmd: Sp
 
     figures_of = (spmd.p + 1) * own
     assert spmd(main, machine=machine) == [(spmd.p, figures_of, figures_of, figures_of)] * spmd.p
+
+
+def test_rates_are_those_of_supersteps_that_charged_one_kind_alone_in_a_loaded_ledger_too(tmp_path: Path) -> None:
+    def main(bsp: pybsp.BSP) -> None:
+        for kinds in ("sort",), ("sort",), ("sort", ""), ("sort", "count"), ("",):
+            for kind in kinds:
+                bsp.work(100 * (bsp.pid + 1), kind=kind)
+            bsp.sync()
+
+    ledger = pybsp.simulate(main, machine=pybsp.BSPMachine(2, g=0, l=0, r=1e9, rates=(("sort", 1e8),))).ledger
+    ledger.save(tmp_path / "ledger.json")
+    (loaded,) = pybsp.Ledger.load(tmp_path / "ledger.json")
+    assert loaded.rates == ledger.rates == {"sort": pytest.approx(1e8)}
 
 
 def test_measured_seconds_are_there(spmd: Spmd) -> None:
