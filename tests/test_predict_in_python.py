@@ -71,16 +71,15 @@ def test_computing_is_what_it_takes_here_but_for_what_is_done_once() -> None:
         if not executed:
             time.sleep(0.2)  # as an import
         executed.append(bsp.p)
-        end = time.thread_time() + 0.004 / bsp.p
-        while time.thread_time() < end:
-            pass
+        time.sleep(0.004 / bsp.p)
         bsp.sync()
 
     whole, half = (pybsp.predict(main, p=[1, 2], machine=MACHINE, faster=faster) for faster in (1.0, 2.0))
     assert executed == [1, 1, 2, 2] * 2
-    assert 0.004 <= whole[0].computing < 0.1
-    assert 0.002 <= half[0].computing < 0.05
-    assert 0.002 <= whole[1].computing < 0.1
+    # Less than is slept, as the time that a thread waits for a core is told by another clock.
+    assert 0.003 <= whole[0].computing < 0.1
+    assert 0.0015 <= half[0].computing < 0.05
+    assert 0.0015 <= whole[1].computing < 0.1
 
 
 def test_nothing_of_it_stays() -> None:

