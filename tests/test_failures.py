@@ -706,6 +706,7 @@ def test_a_part_ends_on_one_processor_while_others_sync(program: Program) -> Non
     assert sorted(said(ended)) == [0, 1, 2]
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 raises again what it caught, with all its steps")
 def test_tracebacks_have_the_programs_steps_alone_where_an_error_of_pybsps_says_what_is_wrong(program: Program) -> None:
     text = """
         import traceback
