@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
 import io
 import math
 import os
@@ -44,8 +43,8 @@ from ..machines.bsp import SCALED, BSPMachine
 from ..machines.in_force import resized
 from ..processes import process
 from ..processes.forked import RepeatedInput, forked
-from ..runs import heap, machine_cache, simulation
-from ..runs.predicting import options_for, threads_of
+from ..runs import machine_cache, simulation
+from ..runs.predicting import measuring
 from .fitting import WIDTH, fitted
 from .page import framed, put
 from .table import NO_RUN
@@ -274,8 +273,6 @@ def _executed(program: Sequence[str], machine: BSPMachine, faster: float, repeat
     """
     if repeated is not None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(repeated))
-    gc.collect()
-    gc.disable()  # its pauses would count as one processor's computing, for which all others wait
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
         os.dup2(nowhere.fileno(), 1)  # for processes that it starts
         runs = _runs(program, machine)
@@ -291,13 +288,11 @@ def _executed(program: Sequence[str], machine: BSPMachine, faster: float, repeat
 
 def _runs(program: Sequence[str], machine: BSPMachine) -> Sequence[simulation.Simulation]:
     """The runs of a program on virtual processors, whose machine is that one; a UsageError where it fails."""
-    p, in_force = machine.p, options_for(machine)
-    simulation.set_options(in_force)
+    p = machine.p
     sys.argv = list(program)
     sys.path.insert(0, str((working_folder() / program[0]).resolve().parent))
-    heap.reuse_freed()
     try:
-        with threads_of(machine):
+        with measuring(machine) as runs:
             runpy.run_path(program[0], run_name="__main__")
     except SystemExit as end:
         if end.code:
@@ -305,7 +300,7 @@ def _runs(program: Sequence[str], machine: BSPMachine) -> Sequence[simulation.Si
     except Exception as error:
         what = harmless(f"{type(error).__name__}: {error}")
         raise UsageError(f"{program[0]}: failed for p = {p}: {what}; see `pybsp simulate -p {p}`") from error
-    return in_force.runs or ()
+    return runs
 
 
 # -- of a ledger -------------------------------------------------------------------------------------------------------

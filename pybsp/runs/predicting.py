@@ -84,7 +84,7 @@ def predict(
 
     def one(p: int) -> Prediction:
         sized = resized(there, p)
-        with _measuring(options_for(sized, measure)):
+        with measuring(sized, measure):
             done = simulation.simulate(program, p=p, machine=sized, router=router, measure=measure)
         return of_runs([done.ledger], sized, faster if measure else 1.0)
 
@@ -118,11 +118,6 @@ def _machine(argument: BSPMachine | None) -> BSPMachine:
     return argument
 
 
-def options_for(machine: BSPMachine, measure: bool = True) -> simulation.SimulateOptions:
-    """The options of runs by which a program on a machine is predicted; these runs are in `runs`."""
-    return simulation.SimulateOptions(machine.p, measure, machine=machine, runs=[], shown=shown_by(machine.hosts))
-
-
 def threads_of(machine: BSPMachine) -> Managed[None]:
     """In the block numpy's libraries take as many threads as a rank's of that machine, of hosts like this one."""
     hosts = machine.hosts if len(machine.hosts) == machine.p else ("",) * machine.p
@@ -130,19 +125,22 @@ def threads_of(machine: BSPMachine) -> Managed[None]:
 
 
 @managed
-def _measuring(options: simulation.SimulateOptions) -> Iterator[None]:
-    """Where computing is measured as that of ranks is, and without pauses of the garbage collector, which would be one
+def measuring(machine: BSPMachine, measure: bool = True) -> Iterator[list[simulation.Simulation]]:
+    """In the block programs run on virtual processors by which they are predicted on that machine; gives these runs.
+
+    Computing is measured as that of ranks is, and without pauses of the garbage collector, which would be one
     processor's, for which all others wait.
     """
     before, collecting = simulation.options(), gc.isenabled()
-    simulation.set_options(options)
+    runs: list[simulation.Simulation] = []
+    shown = shown_by(machine.hosts)
+    simulation.set_options(simulation.SimulateOptions(machine.p, measure, machine=machine, runs=runs, shown=shown))
     heap.reuse_freed()
     gc.collect()
     gc.disable()
     try:
-        assert options.machine is not None
-        with threads_of(options.machine):
-            yield
+        with threads_of(machine):
+            yield runs
     finally:
         simulation.set_options(before)
         if collecting:
