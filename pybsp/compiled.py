@@ -29,10 +29,13 @@ def _built(name: str) -> ModuleType | None:
 core: ModuleType | None = _built("._core")
 
 # stream(into, from): copies a buffer past the caches; None where there is no such thing. lay(into, from): so, or
-# plainly; False where they are no contiguous buffers of one size.
+# plainly; False where they are no contiguous buffers of one size. scatter(into, first, step, from, at, size): so many
+# bytes from a place on to items of an array that are `step` apart; False where it is no buffer that can be written to,
+# or has no such items.
 _copies = _built("._copies")
 stream: Callable[[Any, Any], None] | None = getattr(_copies, "stream", None)
 lay: Callable[[Any, Any], bool] | None = getattr(_copies, "lay", None)
+scatter: Callable[[Any, int, int, Any, int, int], bool] | None = getattr(_copies, "scatter", None)
 
 
 @cache

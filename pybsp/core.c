@@ -417,9 +417,11 @@ static PyObject *named(PyObject *type, int count, PyObject *items[])
 static PyObject *section_of(const char *mail, Py_ssize_t bytes)
 {
     const int64_t *header = (const int64_t *)mail;
-    return named(section_type, 4,
-                 (PyObject *[]){PyBytes_FromStringAndSize(mail, bytes), PyLong_FromLongLong(header[1]),
-                                PyLong_FromLongLong(header[2]), Py_NewRef(Py_None)});
+    PyObject *text = PyBytes_FromStringAndSize(NULL, bytes);
+    if (text)
+        plain_bytes(PyBytes_AS_STRING(text), mail, bytes);
+    return named(section_type, 4, (PyObject *[]){text, PyLong_FromLongLong(header[1]), PyLong_FromLongLong(header[2]),
+                                                 Py_NewRef(Py_None)});
 }
 
 /* gather(kind) or gather(kind, log): notes the superstep, where nothing but packed mail came; else returns a list. */
@@ -521,7 +523,7 @@ static int pack_record(PyObject *outgoing, PyObject *dest, PyObject *tag, int64_
     memcpy(record + 1, shape, 8 * axes);
     memset(content + (bytes & -8), 0, after - (bytes & -8));
     if (data)
-        memcpy(content, data, bytes);
+        plain_bytes(content, data, bytes);
     if (tagged)
         memcpy(content + PADDED(bytes), PyBytes_AS_STRING(tag), tagged);
     header[0] += (int64_t)(!tag && (kind & 255) == NUMBER_KIND) << CHAR_SHIFT;
@@ -755,8 +757,7 @@ static void meeting_dealloc(Meeting *self)
 {
     PyObject_GC_UnTrack(self);
     for (Py_ssize_t k = 0; self->views && k < self->size; k++)
-        if (self->views[k].obj)
-            PyBuffer_Release(&self->views[k]);
+        PyBuffer_Release(&self->views[k]); /* where there is one */
     PyMem_Free(self->views);
     meeting_clear(self);
     Py_TYPE(self)->tp_free((PyObject *)self);
@@ -775,10 +776,9 @@ static PyMethodDef meeting_methods[] = {
 static PyTypeObject meeting_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "pybsp._core.Meeting",
     .tp_doc = "See pybsp/transport/meeting.py.", .tp_basicsize = sizeof(Meeting),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, .tp_members = meeting_members,
     .tp_new = PyType_GenericNew, .tp_init = (initproc)meeting_init, .tp_dealloc = (destructor)meeting_dealloc,
-    .tp_traverse = (traverseproc)meeting_traverse, .tp_clear = (inquiry)meeting_clear,
-    .tp_methods = meeting_methods, .tp_members = meeting_members,
+    .tp_traverse = (traverseproc)meeting_traverse, .tp_clear = (inquiry)meeting_clear, .tp_methods = meeting_methods,
 };
 
 /* -- the module ---------------------------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import pybsp
-from pybsp.compiled import stream
+from pybsp.compiled import lay, scatter, stream
 from pybsp.ground import copying
 from pybsp.ground.copying import FILLED, LARGE, LEAST, LOOK, LOOKS, PATIENCE, SLOW, STREAMED, TRIES, Stores, copy
 from pybsp.messages import mail
@@ -284,3 +284,69 @@ def test_a_record_gets_the_array(size: int, form: str) -> None:
         into[...] = 0
         copying.record(values, into)
         assert np.array_equal(into, values)
+
+
+PAGE = 4096
+
+
+@built
+@pytest.mark.parametrize("ahead", [0, 1, 16, 64, 65, PAGE - 1])
+@pytest.mark.parametrize("size", [1, 2048, 2049, 5000, 8192 + 5])
+def test_a_plain_copy_is_of_these_bytes_wherever_in_their_pages_they_lie(ahead: int, size: int) -> None:
+    """Where one lies a little ahead of the other it is copied in pieces."""
+    assert lay is not None
+    room, source = np.full(size + 3 * PAGE, GUARD, np.uint8), np.zeros(size + 2 * PAGE, np.uint8)
+    at, begin = -room.ctypes.data % PAGE + ahead, -source.ctypes.data % PAGE
+    values = source[begin : begin + size]
+    values[:] = np.random.default_rng(size).integers(10, 255, size, np.uint8)
+    assert lay(room[at : at + size], values)
+    assert np.array_equal(room[at : at + size], values)
+    assert (room[:at] == GUARD).all()
+    assert (room[at + size :] == GUARD).all()
+
+
+@built
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i1", "c16", "S3", "M8[s]"])
+@pytest.mark.parametrize(
+    ("first", "step", "items"), [(0, 1, 12), (0, 1, 5), (3, 1, 1), (2, 3, 4), (11, 7, 1), (1, 10, 2)]
+)
+def test_values_are_scattered_as_numpy_writes_them(dtype: str, first: int, step: int, items: int) -> None:
+    assert scatter is not None
+    values = np.frombuffer(np.random.default_rng(items).integers(1, 100, 16 * items, np.uint8), dtype, items)
+    found, expected = np.full(12, 7).astype(dtype).reshape(3, 4), np.full(12, 7).astype(dtype)
+    expected[first : first + step * items : step] = values
+    for text in (b"12345678" + values.tobytes(), memoryview(b"12345678" + values.tobytes() + b"9")):
+        assert scatter(found, first, step, text, 8, values.nbytes)
+        assert found.tobytes() == expected.tobytes()
+
+
+@built
+def test_where_values_cannot_be_scattered_nothing_is_written() -> None:
+    assert scatter is not None
+    array, text = np.zeros(12), bytes(range(1, 97))
+    locked = array.copy()
+    locked.flags.writeable = False
+    most = (1 << 63) - 1
+    for into, first, step, content, at, size in [
+        (array, 0, 1, text, 8, 96),  # more than the text has
+        (array, 8, 1, text, 0, 40),  # than the array has
+        (array, 2, 5, text, 0, 24),
+        (array, 12, 1, text, 0, 8),
+        (array, 0, most, text, 0, 16),
+        (array, most, 1, text, 0, 8),
+        (array, 0, 1, text, most, 8),
+        (array, 0, 0, text, 0, 8),
+        (array, 0, -1, text, 0, 8),
+        (array, -1, 1, text, 0, 8),
+        (array, 0, 1, text, -8, 8),
+        (array, 0, 1, text, 0, 7),  # no item
+        (array, 0, 1, text, 0, 0),
+        (array, 0, 1 << 64, text, 0, 8),
+        (array[::2], 0, 1, text, 0, 8),
+        (locked, 0, 1, text, 0, 8),
+        (array, 0, 1, "text", 0, 1),
+        (array, 0.5, 1, text, 0, 8),
+    ]:
+        before = into.copy()
+        assert not scatter(into, first, step, content, at, size)  # type: ignore[arg-type]
+        assert np.array_equal(into, before)

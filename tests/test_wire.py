@@ -104,15 +104,17 @@ def test_the_page_has_how_much_is_packed() -> None:
 
 def test_runs_of_puts_are_read_as_they_were_written_without_descriptors() -> None:
     puts = [(4, 7, 1, b"12345678"), (5, 0, 3, b"123"), (4, 2, 9, bytes(20))]
-    pieces = [piece for put in puts for piece in wire.run(*put)]
-    assert list(wire.runs_of(pieces)) == puts
-    text = bytes(wire.plain_runs(pieces))
-    assert wire.puts_alone([(0, Section(text, 0, 0, None))]) == (1 + 1 + 3, 3)
-    assert list(wire.puts_of(text)[0]) == puts
+    runs = wire.add_run(None, *puts[0])
+    for put in puts[1:]:
+        assert wire.add_run(runs, *put) is runs
+    assert wire.end_runs(runs) == (1 + 1 + 3, 3)
+    text = bytes(runs)
+    assert wire.puts_alone([(0, Section(text, 0, 0, None))]) == (1 + 1 + 3, 3, [(text, None, wire.PLAIN_HEADER)])
+    assert list(wire.runs_of(text)) == puts
     ((stream, section),) = wire.plain_sections(text).items()
     assert (stream, section.descriptors, section.words, section.messages) == (PUTS, None, 5, 3)
     assert section.data is not None
-    assert [(*put, bytes(values)) for *put, values in wire.read_puts(section.data.data)] == puts
+    assert list(wire.runs_of(section.data.data, 0)) == puts
 
 
 @pytest.mark.parametrize("noted", [False, True])

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..compiled import scatter
 from ..errors import UsageError
 from ..ground.chunk import Counted
 from ..ground.copying import copy
@@ -27,18 +28,17 @@ from ..transport import GETS, PUTS, READS, REPLIES, Bytes, Parcel, Section, new_
 from ..transport.memory import NOTHING, BufferPool, Growing, aligned
 from ..transport.wire import (
     AREA,
-    PIECES,
+    PLAIN_HEADER,
+    PUT_HEADER,
     WORD,
+    add_run,
+    end_runs,
     plain_puts,
     plain_reads,
-    plain_runs,
     puts_alone,
-    puts_of,
-    read_puts,
     read_reads,
-    run,
+    run_at,
     runs_of,
-    words_of_runs,
 )
 from ..ways import BY_GET, BY_PUT
 from .indices import restore, store
@@ -55,7 +55,7 @@ READ_THERE = 1 << 18
 _LAID_PUTS = AREA >> 2  # bytes
 _FEW = 32  # of records, and of destinations
 
-Puts = dict[int, list[bytes] | Outgoing]
+Puts = dict[int, bytearray | Outgoing]
 
 
 class Accesses(Participant):
@@ -66,8 +66,8 @@ class Accesses(Participant):
         own: this processor's pid.
 
     Attributes:
-        puts: that go out with the next sync, by destination: pieces of runs, or records; one object, so that others may
-            look whether there are any.
+        puts: that go out with the next sync, by destination: runs as they travel, or records; one object, so that
+            others may look whether there are any.
         requested: tickets of gets that are out, by source, in the order of calls: from `pack` until their replies come.
         asking: whether anything is requested by this exchange.
         there: gets from memory that this processor sees: source, ticket, the array, what of it.
@@ -107,15 +107,18 @@ class Accesses(Participant):
             False where much goes there already: copying that thrice takes more time than saying where it lies.
         """
         out = self.puts.get(dest)
-        if out is None:
-            out = self.puts[dest] = []
-        elif size > SHORTEST and _words(out) >= MUCH:
-            return False
-        if isinstance(out, list):
-            out += run(number, first, step, items.tobytes())
-        else:
+        if isinstance(out, Outgoing):
+            if size > SHORTEST and out.words >= MUCH:
+                return False
             out.records.append((number, first, step, items.tobytes()))
             out.words += words_of(size)
+            return True
+        if out is None:
+            self.puts[dest] = add_run(None, number, first, step, items.tobytes())
+        elif size > SHORTEST and len(out) >= WORD * MUCH:
+            return False
+        else:
+            add_run(out, number, first, step, items.tobytes())
         return True
 
     def put(self, dest: int) -> Outgoing:
@@ -125,7 +128,7 @@ class Accesses(Participant):
             return out
         found = self.puts[dest] = Outgoing(self._pool)
         if out is not None:
-            found.records, found.words = [*runs_of(out)], _words(out)
+            found.records, found.words = [*runs_of(out)], end_runs(out)[0]
         return found
 
     def get(self, source: int, ticket: Ticket, number: int, at: Any) -> None:
@@ -163,9 +166,8 @@ class Accesses(Participant):
         """
         words, messages, items, ways = sent
         for dest, out in self.puts.items():
-            if isinstance(out, list):
-                data = np.frombuffer(bytearray().join(out), np.uint8)
-                section = new_tuple(Section, (None, _words(out), len(out) // PIECES, data))
+            if isinstance(out, bytearray):
+                section = new_tuple(Section, (None, *end_runs(out), np.frombuffer(out, np.uint8, -1, PLAIN_HEADER)))
             else:
                 section = _section(out, len(out.records))
             if dest in parcels:
@@ -186,15 +188,18 @@ class Accesses(Participant):
         texts: Texts = {}
         room = _LAID_PUTS
         for dest, out in self.puts.items():
-            if isinstance(out, list):
-                count, size = len(out) // PIECES, sum(map(len, out))
-            else:
-                count, size = len(out.records), max(WORD * out.words, out.used)
-            if size > room or max(count, len(texts)) > _FEW or dest == self._own:
+            if len(texts) > _FEW or dest == self._own:
                 return {}
-            plain = plain_runs(out) if isinstance(out, list) else plain_puts(out.records, out.words, out.filled())
-            texts[dest] = plain
-            room -= len(plain)
+            if isinstance(out, bytearray):
+                if len(out) > room or end_runs(out)[1] > _FEW:
+                    return {}
+                text = out
+            else:
+                if max(WORD * out.words, out.used) > room or len(out.records) > _FEW:
+                    return {}
+                text = plain_puts(out.records, out.words, out.filled())
+            texts[dest] = text
+            room -= len(text)
         return texts if room >= 0 else {}
 
     def lay(self, texts: Texts, own: Parcel) -> tuple[int, int] | None:
@@ -311,7 +316,10 @@ class Accesses(Participant):
     def write(self, section: Section) -> None:
         """Write one source's puts, in the order of its calls."""
         data = NOTHING if section.data is None else section.data
-        self._write(section.descriptors or read_puts(data.data), data)
+        if section.descriptors:
+            self._write_records(section.descriptors, data)
+        else:
+            self._write_runs(data.data, 0)
 
     def write_plain(self, sections: Sequence[tuple[int, Section]]) -> Counted | None:
         """`write`, where puts are all that has come, in plain sections; returns what they count.
@@ -319,14 +327,38 @@ class Accesses(Participant):
         Returns:
             None where something else has come; nothing was done then.
         """
-        counts = puts_alone(sections)
-        if counts is None:
+        alone = puts_alone(sections)
+        if alone is None:
             return None
-        for _, section in sections:
-            self._write(*puts_of(section[0]))
-        return *counts, 0, 0
+        words, messages, found = alone
+        for text, records, at in found:
+            if records is None:
+                self._write_runs(text, at)
+            else:
+                self._write_records(records, np.frombuffer(text, np.uint8, -1, at))
+        return words, messages, 0, 0
 
-    def _write(self, records: Iterable[tuple[Any, ...]], data: Bytes) -> None:
+    def _write_runs(self, text: bytes | memoryview, at: int) -> None:
+        """Write what is put to items at equal distances, from there on in a plain section."""
+        arrays, end = self._arrays, len(text)
+        while at < end:
+            number, first, step, size = run_at(text, at)
+            at += PUT_HEADER
+            array = arrays[number]
+            if not array.whole():
+                raise UsageError(f"array.put: {array.resized()} (on processor {self._own})")
+            local = array.local
+            if scatter is None or not scatter(local, first, step, text, at, size):
+                values = np.frombuffer(text, local.dtype, size // local.itemsize, at)
+                items = local if local.ndim == 1 else local.reshape(-1)  # a view: all arrays are C-contiguous
+                try:
+                    items[first : first + step * values.size : step] = values
+                except ValueError:
+                    self._require_writeable(array)
+                    raise
+            at += size + WORD - 1 & -WORD
+
+    def _write_records(self, records: Iterable[tuple[Any, ...]], data: Bytes) -> None:
         values: NDArray[Any]
         for number, place, far, last in records:
             array = self._arrays[number]
@@ -339,20 +371,17 @@ class Accesses(Participant):
                     local[() if place is None else restore(place, data)] = values
                 else:  # a run
                     values = np.frombuffer(last, local.dtype)
-                    items = local if local.ndim == 1 else local.reshape(-1)  # a view: all arrays are C-contiguous
-                    items[place : place + far * values.size : far] = values
+                    local.reshape(-1)[place : place + far * values.size : far] = values  # a view, as above
             except ValueError:
-                if not (locked := array.locked()):
-                    raise
-                raise UsageError(f"array.put: {locked}") from None
+                self._require_writeable(array)
+                raise
+
+    def _require_writeable(self, array: Array) -> None:
+        if locked := array.locked():
+            raise UsageError(f"array.put: {locked}") from None
 
 
 _by_source_and_call = itemgetter(0, 1)
-
-
-def _words(out: list[bytes] | Outgoing) -> int:
-    """The words of what is put to one destination."""
-    return words_of_runs(sum(map(len, out)), len(out) // PIECES) if isinstance(out, list) else out.words
 
 
 def _section(out: Outgoing, messages: int) -> Section:

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import MAIL, NOTES, PUTS, READS, Parcel, Section, new_tuple
-from .memory import ALIGN, NOTHING, Bytes
+from .memory import ALIGN, Bytes
 
 WORD = 8  # bytes
 SIZE = Struct("q")  # of what follows it
@@ -451,36 +451,43 @@ def _plain(text: bytes, stream: int, words: int, messages: int, items: int, cont
 # words and messages.
 
 PUT_HEADER = 4 * WORD
-PIECES = 3  # of a run
-_run_words, _run_at = Struct("4q").pack, Struct("4q").unpack_from
-_NO_HEADER = bytes(PLAIN_HEADER)
+_run_words, run_at = Struct("4q").pack, Struct("4q").unpack_from
+_first_run_words = Struct("10q").pack
 _PADDING = [bytes(-k % WORD) for k in range(WORD)]
 _reads, _words_of_reads = Struct("8q"), Struct("2q").unpack_from
 
 
-def run(number: int, first: int, step: int, values: bytes) -> tuple[bytes, bytes, bytes]:
-    """The pieces of such a put."""
+def add_run(text: bytearray | None, number: int, first: int, step: int, values: bytes) -> bytearray:
+    """A put more in the plain section of runs for a processor, which may be the first one; returns the section."""
     size = len(values)
-    return _run_words(number, first, step, size), values, _PADDING[size % WORD]
-
-
-def runs_of(pieces: Sequence[bytes]) -> Iterator[tuple[int, int, int, bytes]]:
-    """Array, first item, distance and values of each."""
-    for k in range(0, len(pieces), PIECES):
-        yield *_run_at(pieces[k])[:3], pieces[k + 1]
-
-
-def words_of_runs(size: int, count: int) -> int:
-    """The words that so many of them count, whose pieces have so many bytes: what is padded counts whole."""
-    return (size - PUT_HEADER * count) // WORD
-
-
-def plain_runs(pieces: Sequence[bytes]) -> bytearray:
-    """The plain section of puts of these pieces."""
-    text, count = bytearray().join((_NO_HEADER, *pieces)), len(pieces) // PIECES
-    words = words_of_runs(len(text) - PLAIN_HEADER, count)
-    _plain_header_into(text, 0, PLAIN, words, count, PUTS, count, 0)
+    if text is None:
+        words = _first_run_words(PLAIN, (size + 7) >> 3, 1, PUTS, 1, 0, number, first, step, size)
+        return bytearray().join((words, values, _PADDING[size % WORD]))
+    text += _run_words(number, first, step, size)
+    text += values
+    text += _PADDING[size % WORD]
     return text
+
+
+def end_runs(text: bytearray) -> tuple[int, int]:
+    """Nothing more comes in such a section: its header, which that of one run has. Returns words and messages."""
+    count, at, end = 0, PLAIN_HEADER, len(text)
+    while at < end:
+        at += PUT_HEADER + (run_at(text, at)[3] + WORD - 1 & -WORD)
+        count += 1
+    words = (end - PLAIN_HEADER - PUT_HEADER * count) // WORD  # what is padded counts whole
+    if count > 1:
+        _plain_header_into(text, 0, PLAIN, words, count, PUTS, count, 0)
+    return words, count
+
+
+def runs_of(text: bytes | bytearray | memoryview, at: int = PLAIN_HEADER) -> Iterator[tuple[int, int, int, bytes]]:
+    """Array, first item, distance and values of each, from there on."""
+    while at < len(text):
+        number, first, step, size = run_at(text, at)
+        at += PUT_HEADER
+        yield number, first, step, bytes(text[at : at + size])
+        at += size + WORD - 1 & -WORD
 
 
 def plain_puts(puts: Sequence[tuple[Any, ...]], words: int, data: Bytes) -> bytearray:
@@ -488,38 +495,25 @@ def plain_puts(puts: Sequence[tuple[Any, ...]], words: int, data: Bytes) -> byte
     return _plain(_pickled(puts), PUTS, words, len(puts), len(puts), (data,))
 
 
-def read_puts(text: bytes | memoryview, at: int = 0) -> Iterator[tuple[int, int, int, bytes | memoryview]]:
-    """The runs of such a section, from there on; of bytes the values are copies, which takes less time than views."""
-    while at < len(text):
-        number, first, step, size = _run_at(text, at)
-        at += PUT_HEADER
-        yield number, first, step, text[at : at + size]
-        at += size + -size % WORD
-
-
-def puts_of(text: bytes) -> tuple[Iterable[tuple[Any, ...]], Bytes]:
-    """The records of a plain section of puts, and the data that they refer to."""
-    size = _plain_words(text)[5]
-    if not size:
-        return read_puts(text, PLAIN_HEADER), NOTHING
-    at = PLAIN_HEADER + size
-    return _read_again(text[PLAIN_HEADER:at]), np.frombuffer(text, np.uint8, -1, at)
-
-
-def puts_alone(sections: Sequence[tuple[int, Section]]) -> tuple[int, int] | None:
-    """Words and messages of plain sections, as the compiled core gathers them, where puts are all that is in them; else
-    None.
+def puts_alone(
+    sections: Sequence[tuple[int, Section]],
+) -> tuple[int, int, list[tuple[bytes, Sequence[tuple[Any, ...]] | None, int]]] | None:
+    """Words and messages of plain sections, as the compiled core gathers them, where puts are all that is in them; and
+    of each its text, the records, or None where they are runs, and where these, or its data, begin. Else None.
     """
     words = messages = 0
+    found = []
     for _, section in sections:
         text: bytes = section[0]
         if text[0] != PLAIN:
             return None
-        _, of_one, _, stream, count, _ = _plain_words(text)
+        _, of_one, _, stream, count, size = _plain_words(text)
         if stream != PUTS:
             return None
         words, messages = words + of_one, messages + count
-    return words, messages
+        records = _read_again(text[PLAIN_HEADER : PLAIN_HEADER + size]) if size else None
+        found.append((text, records, PLAIN_HEADER + size))
+    return words, messages, found
 
 
 def plain_reads(counts: Sequence[int]) -> bytearray:
