@@ -299,10 +299,10 @@ def test_what_goes_to_items_at_equal_distances_is_written_out_at_the_call(spmd: 
         edges: list[Any] = [(slice(1, -1), -1), (slice(1, -1), 0), (-1, slice(1, -1)), 0, (slice(None, None, 2), 3)]
         for k, at in enumerate(edges):
             x.put(0, k + np.arange(x.local[at].size), at=at)
-        runs = isinstance(puts[0], list)
+        runs = isinstance(puts[0], bytearray)
         x.put(0, 0.5, at=(slice(0, 2), slice(0, 2)))
         x.put(0, bsp.pid, at=(slice(0, 2), 0))
-        others = not isinstance(puts[0], list)
+        others = not isinstance(puts[0], bytearray)
         bsp.sync()
         return runs, others, x.local.tolist()
 
