@@ -96,6 +96,10 @@ class BufferPool:
         """Where in shared memory data lies; -1: nowhere there."""
         return -1
 
+    def begins(self, data: Bytes) -> int:
+        """`place` of what `take` has returned, in less time."""
+        return -1
+
 
 class Growing:
     """A buffer that is filled from the front, and moves to a larger one when it is full."""
