@@ -5,7 +5,7 @@ exchanges, then for blocks of exchanges, which are the longer the older (`bit`).
 window of what came last, is free again at any depth up to 7,000 exchanges: with the last of its block that is read, and
 blocks are at most half as long as they are old.
 
-Neither side looks through all data: weak references tell a reader that data is no longer referred to, and it ages its
+Neither side looks through all data, if it is more than a little: weak references tell a reader that data is no longer referred to, and it ages its
 words by an exchange; a sender looks at bits that have gone.
 """
 
@@ -52,6 +52,7 @@ _YOUNG_LAST = 1 << AGES - 1
 _LAST = (1 << BLOCK_POWERS[0]) - 1  # of a smallest block, in a number's last bits
 OLDEST = 1 << AGES + BLOCKS * len(BLOCK_POWERS)
 FOR_EVER = 1 << 62  # a number of no exchange
+FEW = 4  # exchanges whose data is lent: so many a sender looks through
 
 
 def bit(sent: int, number: int) -> int:
@@ -132,7 +133,9 @@ class Lent:
     def lend(self, number: int, data: Sequence[Bytes]) -> None:
         """Data goes out in an exchange, the last one so far."""
         self.data[number] = [*self.data[number], *data] if number in self.data else [*data]
-        word = self.word << 1 if number - self._at == 1 and self.word < _YOUNG_LAST else aged(self.word, self._at, number)
+        word = (
+            self.word << 1 if number - self._at == 1 and self.word < _YOUNG_LAST else aged(self.word, self._at, number)
+        )
         self.word, self._at = word | 1, number
 
     def reclaim(self, number: int, reading: int) -> None:
@@ -144,11 +147,16 @@ class Lent:
         """
         # Lent memory is free when all have posted in this exchange what they borrow; what this exchange sends counts
         # as borrowed (bit 0), as its readers post it from the next one on.
-        if reading == 1:  # as below, in fewer steps: most often nobody refers any more to what came before
-            for sent in [*self.data]:
-                if sent != number:
-                    del self.data[sent]
-            self.word, self._at = 1 if self.data else 0, number
+        data = self.data
+        if len(data) <= FEW and number - next(iter(data), number) < AGES:
+            # As below, in fewer steps: most often there is no more than what came last, and all has bits of its own.
+            word = 0
+            for sent in [*data]:
+                if reading & 1 << number - sent:
+                    word |= 1 << number - sent
+                else:
+                    del data[sent]
+            self.word, self._at = word, number
             return
         there = aged(self.word, self._at, number)
         gone = there & ~reading
