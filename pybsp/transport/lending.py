@@ -5,8 +5,8 @@ exchanges, then for blocks of exchanges, which are the longer the older (`bit`).
 window of what came last, is free again at any depth up to 7,000 exchanges: with the last of its block that is read, and
 blocks are at most half as long as they are old.
 
-Neither side looks through all data, if it is more than a little: weak references tell a reader that data is no longer referred to, and it ages its
-words by an exchange; a sender looks at bits that have gone.
+Neither side looks through all data, if it is more than a little: weak references tell a reader that data is no longer
+referred to, and it ages its words by an exchange; a sender looks at bits that have gone.
 """
 
 from __future__ import annotations
@@ -133,10 +133,9 @@ class Lent:
     def lend(self, number: int, data: Sequence[Bytes]) -> None:
         """Data goes out in an exchange, the last one so far."""
         self.data[number] = [*self.data[number], *data] if number in self.data else [*data]
-        word = (
-            self.word << 1 if number - self._at == 1 and self.word < _YOUNG_LAST else aged(self.word, self._at, number)
-        )
-        self.word, self._at = word | 1, number
+        word, by = self.word, number - self._at
+        self.word = (word << 1 if by == 1 and word < _YOUNG_LAST else aged(word, self._at, number)) | 1
+        self._at = number
 
     def reclaim(self, number: int, reading: int) -> None:
         """Forget what nobody reads.

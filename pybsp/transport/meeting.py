@@ -223,14 +223,14 @@ class Twin(Pad):
         return late
 
     def post(
-        self, kind: int, outgoing: dict[int, Any], log: Chunk | None = None, data: Sequence[Bytes] = ()
+        self, kind: int, outgoing: dict[int, Any], log: Chunk | None = None, data: list[Bytes] | None = None
     ) -> Counted | None:
         """`enter`, in fewer steps, with bytes for others: the compiled one does so.
 
         Args:
             outgoing: what they are, by processor of the board; packed mail is a bytearray. Empty afterwards.
             log: of which this begins to end the superstep.
-            data: a list; as of `enter`.
+            data: as of `enter`; None: there is none.
 
         Returns:
             What the packed mail counts; None where nothing was done: something is no bytes, or there is no room.

@@ -135,7 +135,7 @@ class Near(Showing):
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
             board = self.board
-            counts = board.post(kind, outgoing, log) if lent is None else board.post(kind, outgoing, log, lent)
+            counts = board.post(kind, outgoing, log, lent)
             if counts is None:
                 return None
             leaving = self._flight.leaving
