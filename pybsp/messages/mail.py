@@ -237,7 +237,11 @@ class Mail:
             # The one copy; it also packs an array that is not contiguous. Structures go as they are, gaps included.
             raw = dtype if dtype.names is None else np.dtype((np.void, dtype.itemsize))
             copy(payload if raw is dtype else payload.view(raw), np.ndarray(payload.shape, raw, out.array, offset))
-        self._add(dest, out, (sign * ARRAY, tag, size, offset, form, payload.shape), words_of(size))
+        # As `_add`, whose call takes its time where so much has gone through the caches.
+        out.records.append((sign * ARRAY, tag, size, offset, form, payload.shape))
+        out.words += (size + 7) >> 3
+        if self.runs:
+            self.runs.pop(dest, None)
 
     def room(self, dest: int, shape: tuple[int, ...], dtype: np.dtype[Any], tag: Any) -> NDArray[Any]:
         """An array that goes to a destination (which has been checked) as the program fills it."""

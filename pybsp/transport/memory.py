@@ -119,7 +119,7 @@ class Growing:
 
     def _move(self, end: int) -> None:
         # Twice the size: all copies together cost no more than what is written.
-        larger = self._pool.take(max(aligned(end), 2 * self.array.size, 256))
+        larger = self._pool.take(max(end + ALIGN - 1 & -ALIGN, 2 * self.array.size, 256))
         if self.used:  # a copy, but only until the buffer has found its size
             larger[: self.used] = self.array[: self.used]
         self.array = larger
