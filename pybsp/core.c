@@ -425,7 +425,7 @@ static PyObject *section_of(const char *mail, Py_ssize_t bytes)
                                                  Py_NewRef(Py_None)});
 }
 
-/* gather(kind) or gather(kind, log): notes the superstep, where nothing but packed mail came; else returns a list. */
+/* gather(kind) or gather(kind, log): notes the superstep, where nothing but mail came; else returns a list. */
 static PyObject *gather(Meeting *self, Args args, Py_ssize_t count)
 {
     EXPECT(count && PyLong_Check(args[0]), "a kind");
