@@ -30,6 +30,7 @@
 
 #define PACKED 1
 #define SEVERAL 4
+#define LENT 5
 #define PACKED_MOST (1 << 16) /* bytes of all mail to a processor: */
 #define PACKED_ONE (15 << 13) /* while nothing goes to others; */
 #define PACKED_SMALL (1 << 10) /* what is larger goes as records then; */
@@ -424,7 +425,7 @@ static PyObject *section_of(const char *mail, Py_ssize_t bytes)
                                                  Py_NewRef(Py_None)});
 }
 
-/* gather(kind) or gather(kind, log): notes the superstep, where nothing but packed mail came; else returns a list. */
+/* gather(kind) or gather(kind, log): notes the superstep, where nothing but mail came; else returns a list. */
 static PyObject *gather(Meeting *self, Args args, Py_ssize_t count)
 {
     EXPECT(count && PyLong_Check(args[0]), "a kind");
@@ -437,9 +438,7 @@ static PyObject *gather(Meeting *self, Args args, Py_ssize_t count)
     if (!texts)
         return NULL;
     for (Py_ssize_t k = 0; k < self->size; k++) {
-        if (k == self->own)
-            continue;
-        int64_t word = LOAD(status_of(self, k));
+        int64_t word = k == self->own ? doing : LOAD(status_of(self, k)); /* to itself it says nothing here */
         if ((word & KIND_AND_FLAGS) != doing)
             goto twin;
         if (word & SOMETHING) {
@@ -455,11 +454,13 @@ static PyObject *gather(Meeting *self, Args args, Py_ssize_t count)
                     !PyErr_Format(PyExc_RuntimeError, "a manifest of processor %zd lies outside of its part", k))
                     goto end;
                 char *text = (char *)self->views[k].buf + at;
-                int read = bytes && *text >= PACKED && *text <= SEVERAL; /* no pickle begins so */
-                all_read &= !log ? read : bytes && *text == PACKED;
+                int read = bytes && *text >= PACKED && *text <= LENT, lent = read && *text == LENT; /* no pickle is */
+                all_read &= read && (log ? lent || *text == PACKED : !lent);
                 counts[1] += read ? ((int64_t *)text)[1] : 0;
                 counts[3] += read ? ((int64_t *)text)[2] : 0;
-                PyObject *one = read ? section_of(text, bytes) : PyMemoryView_FromMemory(text, bytes, PyBUF_READ);
+                PyObject *one = lent   ? PyObject_CallMethod((PyObject *)self, "_borrow", "ny#", k, text, bytes)
+                                : read ? section_of(text, bytes)
+                                       : PyMemoryView_FromMemory(text, bytes, PyBUF_READ);
                 if (add(texts, Py_BuildValue("(nN)", k, one)))
                     goto end;
             }
@@ -634,13 +635,13 @@ static PyObject *unpack(PyObject *module, Args args, Py_ssize_t count)
     Py_RETURN_NONE;
 }
 
-/* post(kind, outgoing), or with a log, or with a list of data that is lent too: enter the next exchange with that for
+/* post(kind, outgoing), or with a log, or with one or None and a list of data: enter the next exchange with that for
    others, in bytes; outgoing is empty then. Returns what packed mail counts: words, messages, items, ways. None where
    something is no bytes, or there is no room: then nothing was done. */
 static PyObject *post(Meeting *self, Args args, Py_ssize_t count)
 {
     EXPECT(count > 1 && PyLong_Check(args[0]) && PyDict_CheckExact(args[1]), "a kind and a dict");
-    Chunk *log = count == 3 ? LOG(args[2]) : NULL;
+    Chunk *log = count > 2 ? LOG(args[2]) : NULL;
     int64_t kind = PyLong_AsUnsignedLongLongMask(args[0]), words = 0, messages = 0;
     STAMP(log, entered);
     PyObject *dest, *mail;
@@ -662,9 +663,8 @@ static PyObject *post(Meeting *self, Args args, Py_ssize_t count)
     }
     lay_out(self, items, i);
     int lends = count == 4 && PyList_CheckExact(args[3]) && PyList_GET_SIZE(args[3]);
-    if (lends && done(PyObject_CallMethod((PyObject *)self, "_lend", "O", args[3])))
-        return NULL;
-    int64_t borrows = READS(self) ? post_borrowed(self, self->number & 1) : 0;
+    int failed = lends && done(PyObject_CallMethod((PyObject *)self, "_lend", "O", args[3]));
+    int64_t borrows = failed ? -1 : READS(self) ? post_borrowed(self, self->number & 1) : 0;
     if (borrows < 0)
         return NULL;
     STORE(status_of(self, self->own), kind | (int64_t)self->number << STATUS_EPOCH_SHIFT | SOMETHING | borrows);

@@ -313,7 +313,7 @@ import numpy as np, pybsp
 
 def main(bsp):
     for k in range(60):
-        bsp.send((bsp.pid + 1) % bsp.p, np.arange(k * 150) * bsp.pid)  # up to what is no longer packed
+        bsp.send((bsp.pid + 1) % bsp.p, np.arange(k * 450) * bsp.pid)  # up to what is no longer packed
         if k % 3 == bsp.pid:
             bsp.send((bsp.pid + 2) % bsp.p, {"k": k})
         if k % 7 == 0:
@@ -321,7 +321,7 @@ def main(bsp):
         bsp.sync()
         got = [message.payload for message in bsp.inbox]
         sums = sum(one.sum() for one in got if isinstance(one, np.ndarray))
-        assert sums == sum(range(k * 150)) * ((bsp.pid - 1) % bsp.p), (k, got)
+        assert sums == sum(range(k * 450)) * ((bsp.pid - 1) % bsp.p), (k, got)
         assert ({"k": k} in [one for one in got if isinstance(one, dict)]) == (k % 3 == (bsp.pid - 2) % bsp.p)
         assert (float(k) in [one for one in got if isinstance(one, float)]) == (k % 7 == 0)
     return bsp.pid, tuple((one.h_out, one.h_in, one.M, one.messages) for one in bsp.ledger)

@@ -511,6 +511,93 @@ def test_what_does_not_fit_goes_as_messages(program: Program, size: str, near: i
     assert done.err.count("shared memory") <= 1
 
 
+LARGE = """
+    import numpy as np, pybsp
+    from pybsp.compiled import core
+    from pybsp.messages.mail import Mail
+    short, lend = [], Mail.lend
+    def watched(self, pid):
+        found = lend(self, pid)
+        short.append(found is not None)
+        return found
+    Mail.lend = watched
+
+    def payloads(pid):
+        x = np.arange(30_000.0) + pid
+        pairs = np.array(9_000 * [(pid, 0.5)], np.dtype([("a", "<i4"), ("b", "<f8")]))
+        return [
+            [(x, None)],
+            [(x[::2].astype(np.float32), "plain"), (x, 7), (x[1:], (pid, "pickled"))],
+            [(x.astype("m8[s]"), None), (pairs, None)],
+            [(bytes(30_000 + pid), b"tag"), (memoryview(x), None), (b"short", None)],
+            [([x, x[:5]], None)],
+            [(x, None), (2.5, None), (pid, None)],
+            [(x[:3], None), (pid, None), (x, None), (x[:0], None), (2.5, None), (pid, None)],
+        ]
+
+    def seen(payload):
+        if isinstance(payload, list):
+            return [*map(seen, payload)]
+        if isinstance(payload, np.ndarray):
+            return str(payload.dtype), payload.shape, payload.tobytes()
+        return type(payload).__name__, payload if isinstance(payload, (int, float)) else bytes(payload)
+
+    def main(bsp):
+        p, pid = bsp.p, bsp.pid
+        found, stays = [], []
+        def superstep():
+            bsp.sync()
+            found.append([(m.source, m.tag, seen(m.payload)) for m in bsp.inbox])
+            stays.append([(m.payload, found[-1][k][2]) for k, m in enumerate(bsp.inbox) if len(stays) % 3 == pid])
+            assert all(seen(payload) == as_it_came for of_one in stays for payload, as_it_came in of_one)
+            if len(stays) % 4 == 0:
+                stays[:] = [[] for _ in stays]
+        for turn in range(4):
+            for messages in payloads(pid):
+                for dest in [d for d in range(p) if d != pid and d + turn != p]:  # in some turns not to all
+                    for payload, tag in messages:
+                        bsp.send(dest, payload, tag)
+                superstep()
+        assert core is None or not hasattr(bsp._transport, "board") or short == 28 * [True], short
+        bsp.send((pid + 1) % p, np.full(30_000, pid))
+        # The first goes into what is packed; the second has to move as the third comes.
+        rooms = [bsp.room((pid + 2) % p, size) for size in (2, 20_000, 30_000)]
+        for room in rooms:
+            room[:] = pid + room.size
+        superstep()
+        assert not any(room.flags.writeable for room in rooms)
+        if pid == 0:  # the others send nothing
+            bsp.send(1, np.full(30_000, 1.5))
+            bsp.send(2, np.full(30_000, 2.5), tag="two")
+        superstep()
+        bsp.send(pid, np.full(30_000, pid))  # to itself
+        bsp.send((pid + 1) % p, np.full(30_000, pid))
+        superstep()
+        bsp.send((pid + 1) % p, np.full(30_000, pid), tag="x" * 200_000)  # longer than there is room for on a board
+        superstep()
+        array = bsp.array(3)
+        bsp.sync()
+        bsp.send((pid + 1) % p, np.full(30_000, pid))
+        if pid == 0:
+            array.put(1, 5.0)  # another way, beside that of the others
+        superstep()
+        found.append(array.local.tolist())
+        counts = [(one.h_out, one.h_in, one.M, one.messages) for one in bsp.ledger]
+        return found, counts
+
+    result = pybsp.run(main)
+    there = pybsp.simulate(main, p=3).results[pybsp.run(lambda bsp: bsp.pid)]
+    assert result == there
+    if pybsp.run(lambda bsp: bsp.pid) == 0:
+        print("alike")
+"""
+
+
+@pytest.mark.parametrize("compiled", ["", "0"])
+def test_large_mail_arrives_and_stays_and_counts_as_on_virtual_processors(program: Program, compiled: str) -> None:
+    assert ended_well(ranks(3, program(LARGE), PYBSP_COMPILED=compiled)) == "alike\n"
+
+
 @pytest.mark.whole
 def test_what_a_queue_has_beside_other_mail_is_read_where_it_lies(program: Program) -> None:
     """However it was sent: as one array, or in pieces that the compiled core deals out."""

@@ -102,6 +102,25 @@ def test_the_page_has_how_much_is_packed() -> None:
     assert f"those for each processor are at most {MUCH} messages and words" in page
 
 
+def test_what_says_where_mail_lies_is_read_again() -> None:
+    page = " ".join(PAGE.split())
+    assert f"in as few words: {wire.LENT}; words and messages; the bytes of the data" in page
+    assert f"Mail of more than {INLINE_DATA_NEAR} bytes" in page
+    records = [(2, "tag", 24, 0, "d", (3,)), (-3, b"pickled", 7, 32)]
+    data = np.arange(48, dtype=np.uint8)
+    text = memoryview(wire.lent_text(records, 4, 2, data.size, 1 << 40))
+    assert wire.read(text) == (None, (data.size, [(MAIL, records, 4, 2, data.size, 1 << 40)]))
+    assert wire.data_with(text, *wire.read(text)[1]) is None
+    arrived = wire.parcels_here(
+        [(3, text)], lambda k, at, size: data if (k, at, size) == (3, 1 << 40, 48) else data[:0]
+    )
+    assert arrived is not None
+    ((source, parcel),) = arrived
+    assert (source, [*parcel]) == (3, [MAIL])
+    assert parcel[MAIL][:3] == (records, 4, 2)
+    assert parcel[MAIL].data is data
+
+
 def test_runs_of_puts_are_read_as_they_were_written_without_descriptors() -> None:
     puts = [(4, 7, 1, b"12345678"), (5, 0, 3, b"123"), (4, 2, 9, bytes(20))]
     runs = wire.add_run(None, *puts[0])

@@ -30,7 +30,8 @@ from ..ground.instead import hinting
 from ..ground.pickles import unpickled
 from ..ground.public import Listed, Public
 from ..transport import MAIL, Bytes, Parcel, Section, new_tuple, wire
-from ..transport.memory import NOTHING, BufferPool
+from ..transport.memory import ALIGN, NOTHING, BufferPool
+from ..transport.neighbours import INLINE_DATA_NEAR
 from ..ways import BY_COLLECTIVE, BY_MAIL
 from .outgoing import Outgoing, words_of
 
@@ -143,7 +144,7 @@ class Mail:
             if self.runs:
                 self.runs.pop(dest, None)
         else:
-            self._send_array(dest, sign, tag, payload)
+            self._send_array(dest, out, sign, tag, payload, form)
 
     def send_all(self, dests: Sequence[int], payload: Any, tag: Any) -> int:
         """`send` to some destinations, at least one: a record that holds all there is to say is made once.
@@ -218,7 +219,8 @@ class Mail:
             record = (sign * BUFFER, tag, size, out.append(content), view.format, view.shape)
             self._add(dest, out, record, words_of(size))
         elif kind is np.memmap:  # an array whose pickle says no more, and is copied three times
-            self._send_array(dest, sign, tag, payload.view(np.ndarray))
+            plain = payload.view(np.ndarray)
+            self._send_array(dest, self._records(dest), sign, tag, plain, form_of(plain.dtype))
         else:
             self._send_object(dest, sign, tag, payload, pack)
 
@@ -228,14 +230,18 @@ class Mail:
         out.words += words
         self.runs.pop(dest, None)
 
-    def _send_array(self, dest: int, sign: int, tag: Any, payload: Any) -> None:
-        out, size, dtype = self._records(dest), payload.nbytes, payload.dtype
+    def _send_array(self, dest: int, out: Outgoing, sign: int, tag: Any, payload: Any, form: Any) -> None:
+        size, dtype = payload.nbytes, payload.dtype
         offset = out.reserve(size)
         if size:
             # The one copy; it also packs an array that is not contiguous. Structures go as they are, gaps included.
             raw = dtype if dtype.names is None else np.dtype((np.void, dtype.itemsize))
             copy(payload if raw is dtype else payload.view(raw), np.ndarray(payload.shape, raw, out.array, offset))
-        self._add(dest, out, (sign * ARRAY, tag, size, offset, form_of(dtype), payload.shape), words_of(size))
+        # As `_add`, whose call takes its time where so much has gone through the caches.
+        out.records.append((sign * ARRAY, tag, size, offset, form, payload.shape))
+        out.words += (size + 7) >> 3
+        if self.runs:
+            self.runs.pop(dest, None)
 
     def room(self, dest: int, shape: tuple[int, ...], dtype: np.dtype[Any], tag: Any) -> NDArray[Any]:
         """An array that goes to a destination (which has been checked) as the program fills it."""
@@ -284,7 +290,8 @@ class Mail:
             What was sent, by destination; words and messages of it to others than `pid`, no items of queues,
             and the way.
         """
-        self._close_rooms()
+        if self._rooms:
+            self._close_rooms()
         if self._in_place:
             self._close_in_place()
         parcels: dict[int, Parcel] = {}
@@ -303,9 +310,7 @@ class Mail:
             if dest != pid:
                 words += size
                 messages += count
-        self.outgoing.clear()
-        self.packed = True
-        self.runs.clear()
+        self._clear()
         return parcels, (words, messages, 0, self._way if parcels else 0)
 
     def write(self) -> bool:
@@ -316,12 +321,15 @@ class Mail:
         """
         if self._in_place:
             return False
-        self._close_rooms()
+        if self._rooms:
+            self._close_rooms()
         for dest, out in self.outgoing.items():
             if type(out) is not Outgoing:
                 continue
+            if out.used:
+                return False
             words, messages = _counted(out)
-            if out.used or max(words, messages) > MUCH:
+            if max(words, messages) > MUCH:
                 return False
             try:
                 self.outgoing[dest] = wire.written(out.records, words, messages)
@@ -330,6 +338,48 @@ class Mail:
         self.packed = True
         self.runs.clear()
         return True
+
+    def lend(self, pid: int) -> tuple[dict[int, bytearray], list[Bytes]] | None:
+        """Start afresh where what was sent is for others, and is packed mail, or much that lies in shared memory.
+
+        Returns:
+            What says so to each destination, for which a board has room, and the data. None where something is
+            other: then it is still to be sent.
+        """
+        if pid in self.outgoing or len(self.outgoing) > wire.ITEMS:
+            return None
+        if self._rooms:
+            self._close_rooms()
+        if self._in_place:
+            self._close_in_place()
+        texts: dict[int, bytearray] = {}
+        lent: list[Bytes] = []
+        room = wire.AREA
+        for dest, out in self.outgoing.items():
+            if isinstance(out, bytearray):
+                text = out
+            else:
+                data, used = out.array, out.used
+                at = -1 if used <= INLINE_DATA_NEAR else self._pool.begins(data)
+                if at < 0:
+                    return None
+                words, messages = _counted(out) if out.runs or out.packed else (out.words, len(out.records))
+                try:
+                    text = wire.lent_text(out.records, words, messages, used + ALIGN - 1 & -ALIGN, at)
+                except ValueError:  # a dtype that no text says
+                    return None
+                lent.append(data)
+            texts[dest] = text
+            room -= len(text) + ALIGN - 1 & -ALIGN
+        if room < 0:
+            return None
+        self._clear()
+        return texts, lent
+
+    def _clear(self) -> None:
+        self.outgoing.clear()
+        self.packed = True
+        self.runs.clear()
 
     def _close_rooms(self) -> None:
         """Copy what the program has filled into packed mail, which may be the first of records by now."""

@@ -346,6 +346,9 @@ class SuperstepEngine:
                                 exchanged = self._exchange_beside_own(near)
                             else:
                                 exchanged = near.exchange_mail(SYNC, self._outgoing, log)
+                        elif (laid := self.mail.lend(self.pid)) is not None:
+                            exchanged = near.exchange_mail(SYNC, laid[0], log, laid[1])
+                            assert exchanged is not None  # there is room
                     elif not self._outgoing and (texts := self.accesses.lay_puts()):
                         self._puts.clear()
                         log.entered = clock()
@@ -363,7 +366,7 @@ class SuperstepEngine:
                         exchanged = sent, arrival_of(found)
                 if exchanged is not None:
                     sent, came = exchanged
-                    if not isinstance(came, Arrival):  # packed mail alone, or nothing: it is noted
+                    if not isinstance(came, Arrival):  # mail alone, or nothing: it is noted
                         if came:
                             self.inbox = Inbox(came, self._outgoing)
                         return

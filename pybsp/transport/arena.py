@@ -127,6 +127,11 @@ class SharedPool(BufferPool):
             return addressof(c_char.from_buffer(data)) - self._address  # type: ignore[arg-type]
         return int(data.__array_interface__["data"][0]) - self._address
 
+    def begins(self, data: Bytes) -> int:
+        if self._gone:
+            self._take_back()
+        return self._places.get(id(data.base), BY_MESSAGE)  # as in `place`
+
     def _grow(self, extent: int, bits: int) -> int:
         """A place for so many bytes in a gap, or in what is given back; -1 where there is none."""
         self._merge([bits])

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from ..errors import DeliveryError
-from . import wire
+from . import Section, new_tuple, wire
 from .lending import Borrowed, Lent, dropped, same_until
 from .meeting import Meeting
 from .memory import ALIGN, Bytes, referred_to
@@ -43,6 +43,7 @@ from .wire import (
     TAG,
     TAG_EPOCH_SHIFT,
     WORD,
+    read_lent,
 )
 
 if TYPE_CHECKING:
@@ -297,6 +298,13 @@ class Board(Meeting):
         self._got.append((self.number, k, data))
         return data
 
+    def _borrow(self, k: int, text: bytes) -> Section:
+        """The section of mail that lies in a processor's part, for the compiled core."""
+        records, words, messages, size, at = read_lent(text)
+        data: Bytes = np.ndarray(size, np.uint8, self._parts[k], at)  # as `read` does
+        self._got.append((self.number, k, data))
+        return new_tuple(Section, (records, words, messages, data))
+
     def forget(self) -> None:
         """Nothing is sent any more: lent data belongs to its readers."""
         self._lent.clear()
@@ -339,7 +347,7 @@ class Board(Meeting):
         parent._watch(parent.number + SOON)
         # Both sides count it by the parent's last exchange from now on, so a bit means the same data to both.
         if self._lending:
-            parent._lend_at(parent.number, self._lent.clear())
+            parent._lend(self._lent.clear())
         parent._settled = None
         self._borrowed.hand_over(parent._borrowed, parent.number, [parent._ranks.index(rank) for rank in self._ranks])
 

@@ -5,8 +5,8 @@ exchanges, then for blocks of exchanges, which are the longer the older (`bit`).
 window of what came last, is free again at any depth up to 7,000 exchanges: with the last of its block that is read, and
 blocks are at most half as long as they are old.
 
-Neither side looks through all data: weak references tell a reader that data is no longer referred to, and it ages its
-words by an exchange; a sender looks at bits that have gone.
+Neither side looks through all data, if it is more than a little: weak references tell a reader that data is no longer
+referred to, and it ages its words by an exchange; a sender looks at bits that have gone.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ _YOUNG_LAST = 1 << AGES - 1
 _LAST = (1 << BLOCK_POWERS[0]) - 1  # of a smallest block, in a number's last bits
 OLDEST = 1 << AGES + BLOCKS * len(BLOCK_POWERS)
 FOR_EVER = 1 << 62  # a number of no exchange
+FEW = 4  # exchanges whose data is lent: so many a sender looks through
 
 
 def bit(sent: int, number: int) -> int:
@@ -131,8 +132,10 @@ class Lent:
 
     def lend(self, number: int, data: Sequence[Bytes]) -> None:
         """Data goes out in an exchange, the last one so far."""
-        self.data.setdefault(number, []).extend(data)
-        self.word, self._at = aged(self.word, self._at, number) | 1, number
+        self.data[number] = [*self.data[number], *data] if number in self.data else [*data]
+        word, by = self.word, number - self._at
+        self.word = (word << 1 if by == 1 and word < _YOUNG_LAST else aged(word, self._at, number)) | 1
+        self._at = number
 
     def reclaim(self, number: int, reading: int) -> None:
         """Forget what nobody reads.
@@ -143,6 +146,17 @@ class Lent:
         """
         # Lent memory is free when all have posted in this exchange what they borrow; what this exchange sends counts
         # as borrowed (bit 0), as its readers post it from the next one on.
+        data = self.data
+        if len(data) <= FEW and number - next(iter(data), number) < AGES:
+            # As below, in fewer steps: most often there is no more than what came last, and all has bits of its own.
+            word = 0
+            for sent in [*data]:
+                if reading & 1 << number - sent:
+                    word |= 1 << number - sent
+                else:
+                    del data[sent]
+            self.word, self._at = word, number
+            return
         there = aged(self.word, self._at, number)
         gone = there & ~reading
         self.word, self._at = there & reading, number

@@ -223,14 +223,14 @@ class Twin(Pad):
         return late
 
     def post(
-        self, kind: int, outgoing: dict[int, Any], log: Chunk | None = None, data: Sequence[Bytes] = ()
+        self, kind: int, outgoing: dict[int, Any], log: Chunk | None = None, data: list[Bytes] | None = None
     ) -> Counted | None:
         """`enter`, in fewer steps, with bytes for others: the compiled one does so.
 
         Args:
             outgoing: what they are, by processor of the board; packed mail is a bytearray. Empty afterwards.
             log: of which this begins to end the superstep.
-            data: a list; as of `enter`.
+            data: as of `enter`; None: there is none.
 
         Returns:
             What the packed mail counts; None where nothing was done: something is no bytes, or there is no room.
@@ -241,12 +241,13 @@ class Twin(Pad):
         """Wait for all others; the fast path on, where all do the same and nothing comes by message.
 
         Args:
-            log: to note the superstep in, which `post` began to end, if nothing but packed mail has come.
+            log: to note the superstep in, which `post` began to end, if nothing but packed mail has come, or such as
+                lies in shared memory.
 
         Returns:
-            (from whom, manifest); of packed mail and plain sections the compiled one returns the section as it has
-            come, and where nothing else came (with a log: nothing but packed mail), all in a tuple. Or None: `finish`
-            and `manifests` say more.
+            (from whom, manifest); of packed mail, plain sections, and mail that lies in shared memory the compiled one
+            returns the section, and where nothing else came, all in a tuple: with a log nothing but mail, without
+            nothing that lies there. Or None: `finish` and `manifests` say more.
         """
         number = self.number
         # A number in a status only grows: a larger one means that the other is ahead, and left this exchange behind.
@@ -284,17 +285,16 @@ class Twin(Pad):
         return found
 
     def _lend(self, data: list[Bytes]) -> None:
-        """Data goes out in this exchange."""
-        self._lend_at(self.number, data)
-
-    def _lend_at(self, number: int, data: list[Bytes]) -> None:
+        """Data goes out in this exchange, or has gone until now."""
         self._lent_until = 0
-        self._lent.lend(number, data)
+        self._lent.lend(self.number, data)
 
     def _reclaim(self, reading: int) -> None:
         """What all others read of this processor's data, as bits, in this exchange: the rest is free."""
-        self._lent.reclaim(self.number, reading)
-        self._lent_word, self._lent_until = self._lent.word, same_until(self._lent.word, self.number)
+        lent, number = self._lent, self.number
+        lent.reclaim(number, reading)
+        word = self._lent_word = lent.word
+        self._lent_until = 0 if word & 1 else same_until(word, number)
 
     def here(self, _: object = None) -> bool:
         """Whether all others have entered the exchange."""

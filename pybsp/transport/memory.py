@@ -96,6 +96,10 @@ class BufferPool:
         """Where in shared memory data lies; -1: nowhere there."""
         return -1
 
+    def begins(self, data: Bytes) -> int:
+        """`place` of what `take` has returned, in less time."""
+        return -1
+
 
 class Growing:
     """A buffer that is filled from the front, and moves to a larger one when it is full."""
@@ -115,7 +119,7 @@ class Growing:
 
     def _move(self, end: int) -> None:
         # Twice the size: all copies together cost no more than what is written.
-        larger = self._pool.take(max(aligned(end), 2 * self.array.size, 256))
+        larger = self._pool.take(max(end + ALIGN - 1 & -ALIGN, 2 * self.array.size, 256))
         if self.used:  # a copy, but only until the buffer has found its size
             larger[: self.used] = self.array[: self.used]
         self.array = larger

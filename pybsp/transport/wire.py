@@ -116,7 +116,8 @@ def parts_of(word: int) -> tuple[int, int, int]:
 # at: a place in the sender's part of shared memory, counted in bytes; BY_MESSAGE; or WITH_MANIFEST, which all sections
 # have if one has it: then their data lies behind the pickle, in their order.
 #
-# On a board, mail that the compiled core has packed goes as it is (below): its first byte is that of no pickle.
+# On a board, mail that the compiled core has packed, or that lies in shared memory, goes as it is (below): its first
+# byte is that of no pickle.
 # Bytes count: what fits into a head takes no message of its own.
 
 BY_MESSAGE, WITH_MANIFEST = -1, -2  # the first also as the place of a manifest on a board
@@ -206,6 +207,9 @@ def read(text: memoryview) -> tuple[Any, tuple[int, Contents]]:
     if PLAIN <= text[0] <= SEVERAL:
         total, within = contents(plain_sections(bytes(text)))
         return None, (total, [(*entry[:5], WITH_MANIFEST if entry[4] else BY_MESSAGE) for entry in within])
+    if text[0] == LENT:
+        lent = read_lent(text)
+        return None, (lent[3], [(MAIL, *lent)])
     found: tuple[Any, ...] = packed_section(text) if text[0] == PACKED else loads(text)
     if len(found) == MAIL_ALONE:
         return None, (0, [(MAIL, *found[:3], 0, BY_MESSAGE)])
@@ -233,14 +237,14 @@ def parcels_here(
     None where there is a note, or data that goes as messages.
 
     Args:
-        texts: (from whom, text); in the place of packed mail may be its section.
+        texts: (from whom, text); in the place of packed mail, and of what lies in shared memory, may be its section.
     """
     if type(texts) is tuple:
         return parcels_of(texts)
     arrived: Arrived = []
     for k, text in texts:
         if isinstance(text, Section):
-            arrived += parcels_of(((k, text),))
+            arrived += parcels_of(((k, text),)) if text[3] is None else [(k, {MAIL: text})]
             continue
         begins = text[0]  # a pickle's first byte is neither
         if begins == PACKED:
@@ -248,6 +252,10 @@ def parcels_here(
             continue
         if PLAIN <= begins <= SEVERAL:
             arrived.append((k, plain_sections(bytes(text))))
+            continue
+        if begins == LENT:
+            descriptors, words, messages, size, at = read_lent(text)
+            arrived.append((k, {MAIL: new_tuple(Section, (descriptors, words, messages, read(k, at, size)))}))
             continue
         found = loads(text)
         if len(found) == MAIL_ALONE:
@@ -379,6 +387,28 @@ def records_of(mail: bytes) -> list[tuple[Any, ...]]:
     """The records of such mail."""
     found: list[tuple[Any, ...]] = marshal.loads(memoryview(mail)[PACKED_HEADER:])
     return found
+
+
+# Where mail lies beside its records, in the sender's part, the compiled core sends that alone on a board as
+#
+#   word            LENT
+#   2 words         words and messages, as of a section
+#   2 words         bytes of the data; where it lies in the part
+#   records         of Python, as marshal writes them
+
+LENT = 5
+_lent_header = Struct("5q")
+
+
+def lent_text(records: list[tuple[Any, ...]], words: int, messages: int, size: int, at: int) -> bytearray:
+    """What says where mail lies; a ValueError where marshal does not know something in its records."""
+    return bytearray().join((_lent_header.pack(LENT, words, messages, size, at), marshal.dumps(records, MARSHAL)))
+
+
+def read_lent(text: bytes | memoryview) -> tuple[list[tuple[Any, ...]], int, int, int, int]:
+    """Records, words, messages, bytes, and where these lie."""
+    _, words, messages, size, at = _lent_header.unpack_from(text)
+    return marshal.loads(text[_lent_header.size :]), words, messages, size, at
 
 
 def packed_records(mail: bytes | bytearray) -> Iterator[tuple[int, str, int, tuple[int, ...], int, Any]]:

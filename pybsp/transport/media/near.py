@@ -118,23 +118,24 @@ class Near(Showing):
             return self.left(error, kind)
 
     def exchange_mail(
-        self, kind: int, outgoing: dict[int, Any], log: Chunk | None = None
+        self, kind: int, outgoing: dict[int, Any], log: Chunk | None = None, lent: list[Bytes] | None = None
     ) -> tuple[tuple[int, int, int, int], Arrival | tuple[tuple[int, Section], ...]] | None:
         """`exchange`, in fewer steps, where this processor sends packed mail or plain sections alone, and to others.
 
         Args:
             outgoing: what it sends, by destination; empty afterwards.
-            log: to note the superstep in, where nothing but packed mail comes.
+            log: to note the superstep in, where nothing but mail comes.
+            lent: the data of mail that lies in shared memory, of which `outgoing` says where.
 
         Returns:
-            What that counts, and what came: by source, where that is such too, and packed mail if there is a log. None
-            where nothing was done, as something else is sent, or much.
+            What that counts, and what came: by source, where that is such too, and mail if there is a log. None where
+            nothing was done, as something else is sent, or much.
         """
         try:
             if self._unfinished:
                 self._flight.see_off(1, self.waiter)
             board = self.board
-            counts = board.post(kind, outgoing, log)
+            counts = board.post(kind, outgoing, log, lent)
             if counts is None:
                 return None
             leaving = self._flight.leaving
