@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import median
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class Table:
         for visited in rows.values():
             for number in launches:
                 visits = visited.get(number, {})
-                cell = [float(np.median(visits[batch])) for batch in sorted(visits)]
+                cell = [median(visits[batch]) for batch in sorted(visits)]
                 cells.append(cell if len(cell) >= FEWEST else [time for b in sorted(visits) for time in visits[b]])
         padded = np.full((len(cells), max(map(len, cells), default=0)), np.nan)
         for line, cell in zip(padded, cells, strict=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from operator import attrgetter
+from statistics import median
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +41,7 @@ def median_interval(values: Sequence[float] | Array) -> Estimate:
 
 def median_seconds(samples: Sequence[Sample]) -> float:
     """Of some samples, one at least."""
-    return float(np.median([sample.seconds for sample in samples]))
+    return median([sample.seconds for sample in samples])
 
 
 def batch_medians(samples: Sequence[Sample]) -> dict[tuple[int, int], float]:
